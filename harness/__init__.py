@@ -1,0 +1,1 @@
+"""A benchmark and regression-tracking harness for inference techniques."""

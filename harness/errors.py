@@ -1,0 +1,46 @@
+"""Errors a user can cause, and the exit code each one ends a command with."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HarnessError(Exception):
+    """Something a user can read and act on: one sentence, shown without a traceback."""
+
+    exit_code = 2
+
+
+class UsageError(HarnessError):
+    """Bad input: a file, a key, a name or a value."""
+
+
+class UnfitError(UsageError):
+    """A stack whose parts do not work together, or do not work with this model."""
+
+
+class NothingMeasuredError(HarnessError):
+    """The command ran, and no case was measured."""
+
+    exit_code = 3
+
+
+class InfrastructureError(HarnessError):
+    """The store cannot be reached, or there is no device to measure on."""
+
+    exit_code = 4
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """An error for a name that does not exist, with the closest one that does.
+
+    Args:
+        kind: what the name was meant to name, for example "technique".
+        name: the name as given.
+        known: every name that would have been accepted.
+    """
+    choices = sorted(known)
+    close = get_close_matches(name, choices, n=1, cutoff=0.5)
+    if close:
+        return UsageError(f"unknown {kind} '{name}'; did you mean '{close[0]}'?")
+    listed = ", ".join(choices) if choices else "none"
+    return UsageError(f"unknown {kind} '{name}'; known: {listed}")

@@ -1,0 +1,93 @@
+"""Pure numbers that describe a model, its state and one forward. Imports nothing heavy.
+
+The alphabet, used everywhere: B batch, T query tokens, S cached tokens, L layers, N query heads,
+K key/value heads, H head dimension, D model width, F feed-forward width, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+DTypeName = Literal["float64", "float32", "float16", "bfloat16"]
+DTYPE_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """Llama 3's frequency scaling for contexts longer than the training one.
+
+    Source: Llama 3 reference implementation; `rope_type: llama3` of HuggingFace configs.
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_len: int
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A decoder-only language model in numbers. Architecture techniques replace fields of it."""
+
+    vocab: int  # V
+    width: int  # D
+    layers: int  # L
+    heads: int  # N
+    kv_heads: int  # K
+    head_dim: int  # H
+    ff: int  # F; 0: no feed-forward
+    eps: float = 1e-5
+    theta: float = 10000.0
+    rope_scaling: RopeScaling | None = None
+    tied: bool = False
+    max_len: int = 2048
+    # One "module:Class" a layer; empty: harness.model.attention:Attention everywhere.
+    mixers: tuple[str, ...] = ()
+    window: int | None = None  # of layers whose mixer honours it
+    kv_share: int = 1  # consecutive layers that share one group of keys and values
+    # Numbers only one technique knows, by name, so that adding it changes no file here.
+    extra: tuple[tuple[str, int | float | str], ...] = ()
+
+    def number(self, name: str) -> int | float | str:
+        """A technique's own number from `extra`; KeyError when no technique set it."""
+        return dict(self.extra)[name]
+
+
+@dataclass(frozen=True)
+class TokenState:
+    """State that grows by one entry a token; the cache slot stores it.
+
+    `streams` maps a name to the shape of one entry, ("k", (K, H)). The first of `layers` writes,
+    all of them read. With a `window`, entries further left are never read again.
+    """
+
+    streams: tuple[tuple[str, tuple[int, ...]], ...]
+    layers: tuple[int, ...]
+    window: int | None = None
+
+    @property
+    def entry_numbers(self) -> int:
+        """Numbers stored for one token of one sequence, over all streams."""
+        total = 0
+        for _, shape in self.streams:
+            size = 1
+            for n in shape:
+                size *= n
+            total += size
+        return total
+
+
+@dataclass(frozen=True)
+class SequenceState:
+    """State of fixed size a sequence (a recurrence); the engine stores it, not the cache slot."""
+
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """One forward in numbers: B sequences of T query tokens each, S tokens held before it."""
+
+    sequences: int  # B
+    queries: int  # T, a sequence
+    context: int  # S, a sequence, held before this forward
