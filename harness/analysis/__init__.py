@@ -1,0 +1,1 @@
+"""Statistics over runs: results, ratios with intervals, fitted slopes."""

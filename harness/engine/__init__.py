@@ -1,0 +1,1 @@
+"""Request in, tokens out: the one loop that every stack runs through."""

@@ -1,0 +1,1 @@
+"""Correctness checks that must pass before a result may carry performance."""

@@ -1,0 +1,1 @@
+"""Detection, calibration and the physical floor of a case."""

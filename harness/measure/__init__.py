@@ -1,0 +1,1 @@
+"""Clocks, warm-up, adaptive sampling, memory and telemetry."""

@@ -1,0 +1,1 @@
+"""The decoder language model: layers, checkpoints, presets. Its `source` imports no torch."""

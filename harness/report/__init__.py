@@ -1,0 +1,1 @@
+"""Results told to people: terminal, Markdown, HTML."""

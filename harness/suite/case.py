@@ -1,0 +1,97 @@
+"""A case: everything that decides what is measured, and the stable hash of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from harness.records import Record
+from harness.shape import DTypeName
+
+# Raised when the meaning of a stored number changes: old and new rows then never meet in a series.
+DEFINITION_VERSION = 1
+
+Backend = Literal["torch", "triton"]
+
+
+class Choice(Record):
+    """One technique in a slot, with the options that differ from their defaults."""
+
+    technique: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class StackSpec(Record):
+    """Five slots, all filled: baselines stand where a suite names nothing.
+
+    `label` is what tables show; it is no part of the identity.
+    """
+
+    label: str
+    architecture: tuple[Choice, ...]
+    weights: Choice
+    cache: Choice
+    decoding: Choice
+    scheduling: Choice
+
+
+class GeneratePoint(Record):
+    """B prompts of `prompt_tokens` tokens, `new_tokens` new tokens each."""
+
+    kind: Literal["generate"] = "generate"
+    batch: PositiveInt
+    prompt_tokens: PositiveInt
+    new_tokens: PositiveInt
+
+
+class Case(Record):
+    """One point of a sweep's grid. Two equal cases have equal hashes, on any machine, for ever."""
+
+    stack: StackSpec
+    model: str  # the member that was chosen, "zoo/small-gqa", never the family
+    checkpoint_hash: str | None  # None: seeded random weights
+    workload: GeneratePoint
+    backend: Backend = "torch"
+    dtype: DTypeName = "float32"
+    threads: PositiveInt = 1
+    cuda_graph: bool = False
+    cache_state: Literal["cold"] = "cold"
+    definition_version: int = DEFINITION_VERSION
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the case's canonical JSON, without the stack's label."""
+        content = self.model_dump(mode="json", exclude={"stack": {"label"}})
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """A short name for people: stack, batch and lengths."""
+        w = self.workload
+        return f"{self.stack.label} B{w.batch} P{w.prompt_tokens} N{w.new_tokens}"
+
+
+class MeasureSettings(Record):
+    """How long and how often a case is measured."""
+
+    rounds: PositiveInt = Field(3, description="processes a case is measured in")
+    min_samples: PositiveInt = Field(20, description="decode steps a run takes at least")
+    max_seconds: float = Field(20.0, gt=0, description="measuring time of one run, at most")
+    precision: float = Field(
+        0.02, gt=0, lt=1, description="half-width of the median's interval, relative, to stop at"
+    )
+    cuda_graph: bool = Field(False, description="capture decode steps in a CUDA graph")
+    timeout_seconds: float = Field(300.0, gt=0, description="a run is killed after this")
+
+
+class GateSettings(Record):
+    """Which correctness checks run. Turning one off is stored and shown."""
+
+    numeric: bool = True
+    exactness: bool = True
+    plausibility: bool = True

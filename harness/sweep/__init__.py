@@ -1,0 +1,1 @@
+"""Plan, order, resume and execute a suite."""

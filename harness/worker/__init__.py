@@ -1,0 +1,1 @@
+"""One case in one process: `python -P -m harness.worker job.json run.json`."""

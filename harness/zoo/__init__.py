@@ -1,0 +1,1 @@
+"""The small trained models: training script, tokenizer, weights and model cards."""
