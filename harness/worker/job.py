@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from harness.hardware.ceilings import Ceilings as Ceilings
 from harness.records import Record
 from harness.suite.case import Case, GateSettings, MeasureSettings
 
@@ -25,14 +26,6 @@ Status = Literal[
     "skipped",
     "predicted",
 ]
-
-
-class Ceilings(Record):
-    """Measured or datasheet limits of the device, for the plausibility gate and `achieved`."""
-
-    bandwidth_bytes_per_s: float
-    flops_per_s: dict[str, float]  # by dtype name
-    source: str  # "measured" or the catalogue's name
 
 
 class Job(Record):
