@@ -7,10 +7,37 @@ Order of application: architecture, weights, cache, decoding, scheduling.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from harness.shape import DTypeName, ModelShape
 from harness.technique import Factory
+
+
+class Trait(StrEnum):
+    """What a part is, where another part cares: `apply` adds them, `harness.stack` reads them.
+
+    Planning refuses stacks by a table over these, so a technique of the same kind needs no rule of
+    its own. Source of the pairs: each was run, and failed or gave wrong tokens.
+    """
+
+    # architecture
+    TOKEN_STATE = "token-state"  # layers keep entries a token: keys and values, or a latent
+    RECURRENT = "recurrent"  # layers keep state of fixed size a sequence
+    WINDOW = "window"  # some layers never read entries left of a window
+    # cache
+    INCREMENTAL = "incremental"  # earlier tokens are held; a forward feeds only new ones
+    PAGED = "paged"  # entries live in blocks behind a table
+    SHARES_PREFIX = "shares-prefix"  # equal beginnings are held once
+    # decoding
+    REJECTS = "rejects"  # proposals may be taken back
+    TREE = "tree"  # proposals branch
+    BLOCKWISE = "blockwise"  # places inside a block see each other, in both directions
+    BIDIRECTIONAL = "bidirectional"  # every place sees every other
+    # scheduling
+    CHUNKS = "chunks"  # prompts are fed in pieces
+    ALIGNS = "aligns"  # pieces end where the decoder's blocks do (`Limits.align`)
+    PREEMPTS = "preempts"  # a running sequence may be put back in the queue
 
 
 @dataclass(frozen=True)
@@ -39,7 +66,7 @@ class EnginePlan:
     scheduler: Factory | None = None
     # (runner, decoder, scheduler) -> an object with submit, step, has_work, reset.
     engine: Factory = Factory("harness.engine.engine:Engine")
-    # What the parts so far are; the rules of `harness.stack` read these.
+    # What the parts so far are, of `Trait`; the rules of `harness.stack` read these.
     traits: frozenset[str] = field(default_factory=frozenset)
 
     def add(self, *traits: str, **changes: Any) -> EnginePlan:
