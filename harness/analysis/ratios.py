@@ -1,0 +1,164 @@
+"""How many times better a result is than the baseline at the same point, with an interval.
+
+Pairs are formed by round: both sides of a round ran close in time, so a drift of the machine cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.analysis.intervals import geometric_mean
+from harness.analysis.results import Result
+from harness.metrics import metric as find_metric
+from harness.suite.case import Case, GeneratePoint
+
+Verdict = Literal["better", "worse", "unclear"]
+
+# What two rows must share before one may be divided by the other, and how a sentence calls it.
+LIKENESS = (
+    ("workload", "workload point"),
+    ("backend", "backend"),
+    ("dtype", "dtype"),
+    ("threads", "number of threads"),
+    ("cuda_graph", "use of CUDA graphs"),
+    ("cache_state", "cache state"),
+    ("definition_version", "definition of the metrics"),
+)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Times better than the baseline: above 1 is better whichever way the metric points.
+
+    For a metric that is neither better high nor low it is the plain quotient, without a verdict.
+    `value` is None exactly when `reason` says why; the bounds may be None beside a value, and then
+    `interval_reason` says why.
+    """
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n_pairs: int
+    reason: str | None = None
+    interval_reason: str | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where in the grid a case stands: everything that decides the number except its stack."""
+
+    model: str  # family
+    workload: GeneratePoint
+    backend: str
+    dtype: str
+    threads: int
+    cuda_graph: bool
+    cache_state: str
+    definition_version: int
+    source: str
+
+
+def point(result: Result) -> Point:
+    """The point of a result; results of equal points may be compared."""
+    case = result.case
+    return Point(
+        model=family(case),
+        workload=case.workload,
+        backend=case.backend,
+        dtype=case.dtype,
+        threads=case.threads,
+        cuda_graph=case.cuda_graph,
+        cache_state=case.cache_state,
+        definition_version=case.definition_version,
+        source=result.source,
+    )
+
+
+def family(case: Case) -> str:
+    """The model without the ending that names the stack's own architecture.
+
+    Stacks of one sweep run different members of a family, zoo/small-mha and zoo/small-gqa; that is
+    the comparison, not an obstacle to it.
+    """
+    names = [choice.technique for choice in case.stack.architecture]
+    for joint in ("-", "+"):
+        ending = "-" + joint.join(names)
+        if case.model.endswith(ending):
+            return case.model.removesuffix(ending)
+    return case.model
+
+
+def unlike(result: Result, baseline: Result) -> str | None:
+    """One sentence on why the two may not be divided, or None where they may."""
+    a, b = result.case, baseline.case
+    differences = [
+        f"{word} ({_plain(getattr(a, name))} against {_plain(getattr(b, name))})"
+        for name, word in LIKENESS
+        if getattr(a, name) != getattr(b, name)
+    ]
+    if family(a) != family(b):
+        differences.insert(0, f"model ({family(a)} against {family(b)})")
+    if result.source != baseline.source:
+        differences.insert(0, f"source ({result.source} against {baseline.source})")
+    if not differences:
+        return None
+    return (
+        f"'{a.stack.label}' and '{b.stack.label}' differ in {', '.join(differences)}; "
+        "a ratio needs two results of one point"
+    )
+
+
+def ratio(result: Result, baseline: Result, metric: str) -> Ratio:
+    """Times better than the baseline by one metric, from pairs of equal rounds of one sweep.
+
+    Unlike rows, results that are not ok and undefined metrics give a Ratio without a value and with
+    the reason.
+    """
+    direction = find_metric(metric).direction
+    refusal = unlike(result, baseline)
+    if refusal is not None:
+        return Ratio(None, None, None, 0, refusal)
+    for name, side in (("result", result), ("baseline", baseline)):
+        if side.status != "ok":
+            return Ratio(None, None, None, 0, f"the {name} is {side.status}: {side.reason}")
+        if side.value(metric) is None:
+            estimate = side.metrics.get(metric)
+            why = "not measured" if estimate is None else estimate.null_reason
+            return Ratio(None, None, None, 0, f"{metric} of the {name} is undefined: {why}")
+    ours = dict(result.metrics[metric].by_round)
+    theirs = dict(baseline.metrics[metric].by_round)
+    rounds = sorted(ours.keys() & theirs.keys())
+    if not rounds:
+        return Ratio(None, None, None, 0, "the two were never measured in the same round")
+    pairs = [(ours[r], theirs[r]) for r in rounds]
+    if any(not (a > 0 and b > 0) for a, b in pairs):
+        return Ratio(None, None, None, 0, f"{metric} is zero or negative on one side")
+    times = [b / a if direction == "lower" else a / b for a, b in pairs]
+    if len(times) == 1:
+        return Ratio(times[0], None, None, 1, None, "one pair; an interval needs two rounds")
+    over = geometric_mean(times)
+    verdict = None if direction == "neither" else _verdict(over.low, over.high)
+    return Ratio(over.value, over.low, over.high, len(times), verdict=verdict)
+
+
+def baselines(results: Iterable[Result], label: str) -> dict[Point, Result]:
+    """The results of the stack with that label, by their point."""
+    return {point(r): r for r in results if r.case.stack.label == label}
+
+
+def _verdict(low: float, high: float) -> Verdict:
+    """What an interval of times-better says."""
+    if low > 1:
+        return "better"
+    return "worse" if high < 1 else "unclear"
+
+
+def _plain(value: object) -> str:
+    """A field's value in a sentence."""
+    batch = getattr(value, "batch", None)
+    if batch is None:
+        return str(value)
+    return f"B{batch} P{getattr(value, 'prompt_tokens', '?')} N{getattr(value, 'new_tokens', '?')}"
