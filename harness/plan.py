@@ -22,7 +22,8 @@ class Trait(StrEnum):
     """
 
     # architecture
-    TOKEN_STATE = "token-state"  # layers keep entries a token: keys and values, or a latent
+    # Layers keep entries a token: keys and values, or a latent.
+    TOKEN_STATE = "token-state"  # noqa: S105 (a language model's tokens)
     RECURRENT = "recurrent"  # layers keep state of fixed size a sequence
     WINDOW = "window"  # some layers never read entries left of a window
     # cache
