@@ -30,6 +30,14 @@ class InfrastructureError(HarnessError):
     exit_code = 4
 
 
+def printable(text: str, limit: int = 80) -> str:
+    """The text on one line, for a sentence: what cannot be printed is escaped, the rest is cut."""
+    shown = text if len(text) <= limit else f"{text[: limit - 3]}..."
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """An error for a name that does not exist, with the closest one that does.
 
@@ -39,6 +47,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
         known: every name that would have been accepted.
     """
     choices = sorted(known)
+    name = printable(name)
     close = get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:
         return UsageError(f"unknown {kind} '{name}'; did you mean '{close[0]}'?")
