@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from harness.records import Record
 from harness.shape import DTypeName
@@ -79,14 +79,30 @@ class Case(Record):
 class MeasureSettings(Record):
     """How long and how often a case is measured."""
 
-    rounds: PositiveInt = Field(3, description="processes a case is measured in")
-    min_samples: PositiveInt = Field(20, description="decode steps a run takes at least")
-    max_seconds: float = Field(20.0, gt=0, description="measuring time of one run, at most")
+    # The upper bounds are days of work: beyond them a value is a slip of the keyboard.
+    rounds: PositiveInt = Field(3, le=1_000, description="processes a case is measured in")
+    min_samples: PositiveInt = Field(
+        20, le=1_000_000, description="decode steps a run takes at least"
+    )
+    max_seconds: float = Field(
+        20.0, gt=0, le=86_400, description="measuring time of one run, at most"
+    )
     precision: float = Field(
         0.02, gt=0, lt=1, description="half-width of the median's interval, relative, to stop at"
     )
     cuda_graph: bool = Field(False, description="capture decode steps in a CUDA graph")
-    timeout_seconds: float = Field(300.0, gt=0, description="a run is killed after this")
+    timeout_seconds: float = Field(
+        300.0, gt=0, le=604_800, description="a run is killed after this"
+    )
+
+    @model_validator(mode="after")
+    def _ends_before_it_is_killed(self) -> MeasureSettings:
+        if self.timeout_seconds <= self.max_seconds:
+            raise ValueError(
+                f"kills a run after {self.timeout_seconds:g} s that may measure for "
+                f"{self.max_seconds:g} s; raise timeout_seconds above max_seconds"
+            )
+        return self
 
 
 class GateSettings(Record):
