@@ -1,0 +1,52 @@
+"""A plan and a model source to a running engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from harness.engine.recurrent import RecurrentStore
+from harness.engine.runner import Runner
+from harness.engine.store import Store
+from harness.model import weights as weights_module
+from harness.model.decoder_lm import DecoderLM
+from harness.model.source import ModelSource
+from harness.plan import EnginePlan
+
+
+def build(plan: EnginePlan, source: ModelSource, *, device: str = "cpu", seed: int = 0) -> Any:
+    """An engine with its weights loaded. `seed` draws the weights of a model that has none.
+
+    The result has the interface of `harness.engine.engine.Engine`; a technique may supply its own.
+    """
+    dtype = getattr(torch, plan.dtype)
+    weights = weights_module.load(source, plan.shape, dtype, device, seed)
+    return assemble(plan, weights, device=device)
+
+
+def assemble(plan: EnginePlan, weights: dict[str, torch.Tensor], *, device: str = "cpu") -> Any:
+    """The same from a state dict."""
+    runner = make_runner(plan, weights, device=device)
+    assert plan.decoder is not None
+    assert plan.scheduler is not None
+    decoder = plan.decoder.make(runner, plan)
+    scheduler = plan.scheduler.make(plan)
+    return plan.engine.make(runner, decoder, scheduler, plan.limits.max_tokens)
+
+
+def make_runner(
+    plan: EnginePlan, weights: dict[str, torch.Tensor], *, device: str = "cpu"
+) -> Runner:
+    """A model with its store: for the target, and for a draft with a plan of its own."""
+    dtype = getattr(torch, plan.dtype)
+    for transform in plan.transforms:
+        weights = transform.make(weights)
+    model = DecoderLM(plan, weights, dtype, device)
+    tokens = recurrent = None
+    if model.token_states:
+        assert plan.cache is not None
+        tokens = plan.cache.make(model.token_states, plan.limits, dtype=dtype, device=device)
+    if model.sequence_states:
+        recurrent = RecurrentStore(model.sequence_states, dtype, device)
+    return Runner(model, Store(tokens, recurrent), device)

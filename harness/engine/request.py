@@ -1,0 +1,60 @@
+"""What goes into an engine and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Reason = Literal["length", "eos", "refused"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen. Temperature 0 is greedy; top_k 0 and top_p 1 are off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt to continue. Arrival times belong to the driver; the engine never sees a clock."""
+
+    id: int
+    prompt: tuple[int, ...]
+    max_new_tokens: int
+    sampling: Sampling = Sampling()
+    eos: int | None = None
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Tokens that became final for one request in one step."""
+
+    request_id: int
+    token_ids: tuple[int, ...]
+    finished: bool
+    reason: Reason | None = None  # set when finished
+
+
+@dataclass
+class Sequence:
+    """A request in progress, with every token it has so far, the prompt's included."""
+
+    request: Request
+    tokens: list[int]
+    finished: Reason | None = None
+    # The decoder's own notes. They survive preemption, or the decoder can rebuild them.
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int:
+        """The request's id, which also names the sequence in every store."""
+        return self.request.id
+
+    @property
+    def remaining(self) -> int:
+        """New tokens still wanted."""
+        return self.request.max_new_tokens - (len(self.tokens) - len(self.request.prompt))

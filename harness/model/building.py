@@ -1,0 +1,72 @@
+"""What a layer is given when it is built: weights by name, the factories, shared tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.errors import UsageError
+from harness.kernel import implementation
+from harness.model.linear import Linear
+from harness.model.rope import RopeTable
+from harness.plan import EnginePlan
+from harness.shape import ModelShape
+
+
+class Parts:
+    """Hands out what layers need, and records what was handed out."""
+
+    def __init__(
+        self, plan: EnginePlan, weights: dict[str, Tensor], dtype: torch.dtype, device: str
+    ) -> None:
+        self.shape: ModelShape = plan.shape
+        self.implementations: dict[str, str] = {}
+        self.weights_bytes = 0
+        self._plan = plan
+        self._weights = weights
+        self._dtype = dtype
+        self._device = device
+        self._rope: dict[int, RopeTable] = {}
+        self._counted: set[str] = set()
+
+    def weight(self, name: str) -> Tensor:
+        """The tensor of that name, as loaded; a missing one is an error that names it."""
+        if name not in self._weights:
+            raise UsageError(f"the checkpoint has no tensor for '{name}'")
+        return self._weights[name]
+
+    def vector(self, name: str) -> Tensor:
+        """A weight that is used as it is (norms, the embedding), counted in the weights' bytes."""
+        tensor = self.weight(name)
+        if name not in self._counted:
+            self._counted.add(name)
+            self.weights_bytes += tensor.numel() * tensor.element_size()
+        return tensor
+
+    def linear(self, name: str, weight: Tensor) -> Linear:
+        """A linear layer by the weights slot; its bytes count unless they are the embedding's."""
+        layer: Linear = self._plan.linear.make(name, weight)
+        shared = (
+            name == "head" and self.shape.tied and layer.dense().data_ptr() == weight.data_ptr()
+        )
+        if not shared:
+            self.weights_bytes += layer.stored_bytes
+        return layer
+
+    def rope_table(self, dim: int) -> RopeTable:
+        """The rotary table for that dimension, made once."""
+        if dim not in self._rope:
+            length = self._plan.limits.max_tokens + self._plan.limits.lookahead
+            self._rope[dim] = RopeTable(self.shape, dim, length, self._dtype, self._device)
+        return self._rope[dim]
+
+    def operation(self, kernel: str) -> Callable[..., Any]:
+        """The kernel of that name for the plan's backend; which one it is gets recorded."""
+        spec = import_module(f"harness.kernels.{kernel}").SPEC
+        chosen, function = implementation(spec, self._plan.backend)
+        self.implementations[kernel] = chosen
+        return function

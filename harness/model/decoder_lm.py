@@ -1,0 +1,110 @@
+"""The decoder language model: embedding, layers of mixer and feed-forward, head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own abbreviation
+from torch import Tensor
+
+from harness.model.batch import RaggedBatch
+from harness.model.building import Parts
+from harness.plan import EnginePlan
+from harness.shape import ModelShape, SequenceState, TokenState
+from harness.technique import load
+
+STANDARD_MIXER = "harness.model.attention:Attention"
+
+
+def mixer_target(shape: ModelShape, layer: int) -> str:
+    """The "module:Class" of a layer's mixer."""
+    return shape.mixers[layer] if shape.mixers else STANDARD_MIXER
+
+
+def layout(
+    shape: ModelShape,
+) -> tuple[list[TokenState], list[SequenceState], list[tuple[int, bool]]]:
+    """What state the layers declare: token groups, sequence groups, and (group, owner) by layer.
+
+    Consecutive layers with the same mixer share a token group up to `kv_share` of them; the first
+    owns it.
+    """
+    tokens: list[TokenState] = []
+    sequences: list[SequenceState] = []
+    places: list[tuple[int, bool]] = []
+    layer = 0
+    while layer < shape.layers:
+        target = mixer_target(shape, layer)
+        span = 1
+        while (
+            span < shape.kv_share
+            and layer + span < shape.layers
+            and mixer_target(shape, layer + span) == target
+        ):
+            span += 1
+        state = load(target).state(shape, tuple(range(layer, layer + span)))
+        if isinstance(state, TokenState):
+            tokens.append(state)
+            group = len(tokens) - 1
+        else:
+            sequences.append(state)
+            group = len(sequences) - 1
+        places += [(group, offset == 0) for offset in range(span)]
+        layer += span
+    return tokens, sequences, places
+
+
+class FeedForward:
+    """SwiGLU (arXiv:2002.05202) with gate and up in one matrix: down(silu(gate x) * up x)."""
+
+    def __init__(self, parts: Parts, layer: int) -> None:
+        fused = torch.cat([parts.weight(f"{layer}.gate"), parts.weight(f"{layer}.up")])
+        self._gate_up = parts.linear(f"{layer}.gate_up", fused)
+        self._down = parts.linear(f"{layer}.down", parts.weight(f"{layer}.down"))
+        self._width = parts.shape.ff
+
+    def __call__(self, x: Tensor, residual: Tensor) -> Tensor:
+        """x [T, D] normed, residual [T, D] -> residual + feed-forward, [T, D]."""
+        gate_up = self._gate_up(x)  # [T, 2F]
+        inner = F.silu(gate_up[:, : self._width]).mul_(gate_up[:, self._width :])
+        return self._down.add(residual, inner)
+
+
+class DecoderLM:
+    """The model that an engine runs; inference only, built from a state dict."""
+
+    def __init__(
+        self, plan: EnginePlan, weights: dict[str, Tensor], dtype: torch.dtype, device: str
+    ) -> None:
+        shape = plan.shape
+        parts = Parts(plan, weights, dtype, device)
+        self.token_states, self.sequence_states, places = layout(shape)
+        self._eps = shape.eps
+        self._width = (shape.width,)
+        self._embedding = parts.vector("embed")  # [V, D]
+        self._layers: list[tuple[Tensor, Any, Tensor | None, FeedForward | None]] = []
+        for layer, (group, owner) in enumerate(places):
+            mixer = load(mixer_target(shape, layer))(parts, layer, group, owner)
+            has_ff = shape.ff > 0
+            self._layers.append(
+                (
+                    parts.vector(f"{layer}.norm1"),
+                    mixer,
+                    parts.vector(f"{layer}.norm2") if has_ff else None,
+                    FeedForward(parts, layer) if has_ff else None,
+                )
+            )
+        self._norm = parts.vector("norm")
+        self.head = parts.linear("head", parts.weight("embed" if shape.tied else "head"))
+        self.weights_bytes = parts.weights_bytes
+        self.implementations = parts.implementations
+
+    def __call__(self, batch: RaggedBatch, store: Any) -> Tensor:
+        """Features after the last norm, [T, D]. `store` is the engine's Store, already begun."""
+        x = F.embedding(batch.token_tensor, self._embedding)  # [T, D]
+        for norm1, mixer, norm2, feed_forward in self._layers:
+            x = mixer(F.rms_norm(x, self._width, norm1, self._eps), x, batch, store)
+            if feed_forward is not None:
+                x = feed_forward(F.rms_norm(x, self._width, norm2, self._eps), x)
+        return F.rms_norm(x, self._width, self._norm, self._eps)

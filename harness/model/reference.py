@@ -1,0 +1,73 @@
+"""The decoder language model, slow and clear: what architecture references share.
+
+Independent of the engine: no cache, no batch, no fusing, one sequence, loops where they are
+clearer, and the dtype is an argument. With float64 it is the exact side of every gate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from harness.shape import ModelShape
+
+# linear(name, x [T, in]) -> [T, out]: applies the matrix of that name.
+LinearFunction = Callable[[str, Tensor], Tensor]
+# mixer(layer, x [T, D] normed) -> [T, D]
+MixerFunction = Callable[[int, Tensor], Tensor]
+
+
+def decoder_lm(
+    weights: dict[str, Tensor],
+    shape: ModelShape,
+    tokens: Tensor,
+    dtype: torch.dtype,
+    linear: LinearFunction,
+    mixer: MixerFunction,
+) -> Tensor:
+    """Logits [T, V] of tokens [T]: residual stream, pre-norm, SwiGLU (arXiv:2302.13971)."""
+    x = weights["embed"].to(dtype)[tokens]  # [T, D]
+    for layer in range(shape.layers):
+        x = x + mixer(layer, rms_norm(x, weights[f"{layer}.norm1"], shape.eps))
+        if shape.ff:
+            h = rms_norm(x, weights[f"{layer}.norm2"], shape.eps)
+            gate, up = linear(f"{layer}.gate", h), linear(f"{layer}.up", h)  # [T, F]
+            x = x + linear(f"{layer}.down", gate * torch.sigmoid(gate) * up)
+    x = rms_norm(x, weights["norm"], shape.eps)
+    return linear("head", x)
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight over the last dimension (arXiv:1910.07467)."""
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight.to(x.dtype)
+
+
+def rope(x: Tensor, positions: Tensor, shape: ModelShape) -> Tensor:
+    """Rotate x [T, heads, dim] by its positions [T]: dimensions d and d + dim/2 are one complex
+    number, turned by position * frequency(d) (arXiv:2104.09864; halves paired as HuggingFace does).
+    """
+    half = x.shape[-1] // 2
+    angles = torch.empty(len(positions), half, dtype=torch.float64)
+    for d in range(half):
+        angles[:, d] = positions.double() * _frequency(d, half, shape)
+    cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
+    real, imaginary = x[..., :half], x[..., half:]
+    return torch.cat([real * cos - imaginary * sin, imaginary * cos + real * sin], -1)
+
+
+def _frequency(d: int, half: int, shape: ModelShape) -> float:
+    """Angle a position of pair d; Llama 3 divides slow ones by a factor and blends in between."""
+    plain = math.pow(shape.theta, -d / half)
+    scaling = shape.rope_scaling
+    if scaling is None:
+        return plain
+    turns = scaling.original_max_len * plain / (2 * math.pi)  # full turns in the trained context
+    if turns < scaling.low_freq_factor:
+        return plain / scaling.factor
+    if turns > scaling.high_freq_factor:
+        return plain
+    share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    return (1 - share) * plain / scaling.factor + share * plain

@@ -1,0 +1,115 @@
+"""Where a model comes from: a trained member of the zoo, a published shape, a local folder.
+
+Planning needs only numbers and hashes, so this file imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import UsageError, unknown
+from harness.model import config
+from harness.model.presets import PRESETS
+from harness.shape import ModelShape
+
+_ZOO = Path(__file__).parent.parent / "zoo" / "models"
+# Above this a checkpoint is identified by its header, its size and strided samples.
+_FULL_HASH_BYTES = 1 << 30
+_SAMPLE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model before its weights are loaded."""
+
+    name: str
+    kind: Literal["trained", "random"]
+    shape: ModelShape
+    folder: Path | None = None
+    checkpoint_hash: str | None = None
+    eos: int | None = None
+    tokenizer: Path | None = None
+
+
+def members() -> list[str]:
+    """Trained models that ship with the project, "zoo/small-gqa"."""
+    return sorted(f"zoo/{path.parent.name}" for path in _ZOO.glob("*/config.json"))
+
+
+def families() -> list[str]:
+    """Names whose member is chosen by the stack's architecture, "zoo/small"."""
+    return sorted({name.rsplit("-", 1)[0] for name in members() if "-" in name})
+
+
+def names() -> list[str]:
+    """Every model name that `find` accepts without a path."""
+    return [*families(), *members(), *sorted(PRESETS)]
+
+
+def find(name: str, architectures: Sequence[str]) -> ModelSource:
+    """The model of that name for a stack with these techniques in its architecture slot.
+
+    A family ("zoo/small") answers with the member of the first architecture that it has one for.
+    Raises UsageError for an unknown name or a family without a fitting member.
+    """
+    if name in PRESETS:
+        return ModelSource(name=name, kind="random", shape=PRESETS[name])
+    if name in members():
+        return _trained(name, _ZOO / name.removeprefix("zoo/"))
+    if name in families():
+        for architecture in architectures:
+            member = f"{name}-{architecture}"
+            if member in members():
+                return find(member, architectures)
+        has = ", ".join(m.removeprefix(f"{name}-") for m in members() if m.startswith(f"{name}-"))
+        raise UsageError(
+            f"the family {name} has no member for {'+'.join(architectures)}; it has: {has}"
+        )
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _trained(name, folder)
+    if "/" in name and not name.startswith("zoo/"):
+        raise UsageError(f"model '{name}' is neither a known name nor a folder")
+    raise unknown("model", name, names())
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint folder, in name order."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise UsageError(f"{folder} holds no .safetensors file")
+    return files
+
+
+def _trained(name: str, folder: Path) -> ModelSource:
+    shape, eos = config.read(folder)
+    tokenizer = folder / "tokenizer.json"
+    return ModelSource(
+        name=name,
+        kind="trained",
+        shape=shape,
+        folder=folder,
+        checkpoint_hash=_hash(weight_files(folder)),
+        eos=eos,
+        tokenizer=tokenizer if tokenizer.exists() else None,
+    )
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            if size <= _FULL_HASH_BYTES:
+                for piece in iter(lambda: stream.read(_SAMPLE_BYTES), b""):
+                    digest.update(piece)
+                continue
+            digest.update(str(size).encode())
+            for start in range(0, size, size // 64):
+                stream.seek(start)
+                digest.update(stream.read(_SAMPLE_BYTES))
+    return digest.hexdigest()

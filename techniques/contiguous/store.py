@@ -1,0 +1,189 @@
+"""One region of fixed capacity a sequence, head-major: [slots, K, capacity, H] a stream."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from harness.engine.store import Blob, Pages
+from harness.model.batch import RaggedBatch
+from harness.plan import Limits
+from harness.shape import TokenState
+from harness.technique import TechniqueOptions
+
+
+class ContiguousStore:
+    """A token store whose sequences each own a slot. To kernels it is a pool of one page a slot."""
+
+    def __init__(
+        self,
+        groups: list[TokenState],
+        limits: Limits,
+        *,
+        dtype: torch.dtype,
+        device: str,
+        options: TechniqueOptions | None = None,  # noqa: ARG002 - the slot's factory signature
+    ) -> None:
+        self._capacity = limits.max_tokens + limits.lookahead
+        self._slots = limits.slots
+        self._device = device
+        # Streams are [entry heads, entry numbers]: a pool is [slots, heads, capacity, numbers].
+        self._pools = [
+            tuple(
+                torch.zeros(
+                    limits.slots, entry[0], self._capacity, entry[1], dtype=dtype, device=device
+                )
+                for _, entry in group.streams
+            )
+            for group in groups
+        ]
+        self._free: list[int] = []
+        self._slot: dict[int, int] = {}
+        self._length: dict[int, int] = {}
+        self._batch: RaggedBatch | None = None
+        self._batch_slots: list[int] = []
+        self._place: int | None = None
+        self._places: tuple[Tensor, Tensor] | None = None
+        self._table: tuple[Tensor, Tensor] | None = None
+        self.reset()
+
+    def length(self, seq: int) -> int:
+        """Tokens held."""
+        return self._length.get(seq, 0)
+
+    def match(self, seq: int, tokens: list[int]) -> int:
+        """Nothing is shared between slots."""
+        del seq, tokens
+        return 0
+
+    def reserve(self, seq: int, count: int) -> bool:
+        """A slot, and room in it for `count` more tokens."""
+        if self.length(seq) + count > self._capacity:
+            return False
+        if seq not in self._slot:
+            if not self._free:
+                return False
+            self._slot[seq] = self._free.pop()
+        return True
+
+    def begin(self, batch: RaggedBatch) -> None:
+        """Work out once where this batch's rows go."""
+        self._batch = batch
+        self._batch_slots = [self._slot[seq] for seq in batch.seqs]
+        self._place = self._places = self._table = None
+        if batch.one_row_each:
+            contexts, first = batch.context_lens, self._batch_slots[0]
+            adjacent = self._batch_slots == list(range(first, first + batch.size))
+            if adjacent and contexts.count(contexts[0]) == batch.size:
+                self._place = contexts[0]
+            else:
+                # Places in the cache, not rope positions: a tree has equal positions.
+                self._places = (
+                    torch.tensor(self._batch_slots, device=self._device),
+                    torch.tensor(contexts, device=self._device),
+                )
+
+    def append(self, group: int, streams: tuple[Tensor, ...]) -> None:
+        """Write this batch's entries, each stream [T, K, H]."""
+        batch = self._batch
+        assert batch is not None
+        for pool, rows in zip(self._pools[group], streams, strict=True):
+            if self._place is not None:
+                first = self._batch_slots[0]
+                pool[first : first + batch.size, :, self._place] = rows
+            elif self._places is not None:
+                pool.transpose(1, 2).index_put_(self._places, rows)
+            else:
+                for i, slot in enumerate(self._batch_slots):
+                    start, end = batch.context_lens[i], batch.lens[i]
+                    pool[slot, :, start:end] = rows[batch.rows(i)].transpose(0, 1)
+
+    def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
+        """Everything of sequence i with this batch's rows: views [K, S, H], from place 0."""
+        assert self._batch is not None
+        slot, end = self._batch_slots[i], self._batch.lens[i]
+        return tuple(pool[slot, :, :end] for pool in self._pools[group]), 0
+
+    def pages(self, group: int) -> Pages | None:
+        """One page a sequence: its slot."""
+        batch = self._batch
+        assert batch is not None
+        if self._table is None:
+            self._table = (
+                torch.tensor(self._batch_slots, dtype=torch.int32, device=self._device)[:, None],
+                torch.tensor(batch.lens, dtype=torch.int32, device=self._device),
+            )
+        return Pages(self._pools[group], *self._table, max(batch.lens))
+
+    def advance(self, batch: RaggedBatch) -> None:
+        """The batch's rows are now held."""
+        self._length.update(zip(batch.seqs, batch.lens, strict=True))
+
+    def rewind(self, seq: int, length: int) -> int:
+        """Forget from `length` on; what lies there is overwritten later."""
+        self._length[seq] = min(self.length(seq), length)
+        return self._length[seq]
+
+    def select(self, seq: int, start: int, kept: list[int]) -> None:
+        """Move the kept rows down to follow `start`."""
+        slot = self._slot[seq]
+        source = torch.tensor(kept, device=self._device) + start
+        for pools in self._pools:
+            for pool in pools:
+                # Gathered first: source and target overlap.
+                pool[slot, :, start : start + len(kept)] = pool[slot].index_select(1, source)
+        self._length[seq] = start + len(kept)
+
+    def settle(self, seq: int) -> None:
+        """A slot's room is fixed: nothing to give back."""
+
+    def fork(self, source: int, target: int) -> bool:
+        """Copy what the source holds."""
+        return self.import_(target, self.export(source))
+
+    def free(self, seq: int) -> None:
+        """Give the slot back."""
+        if seq in self._slot:
+            self._free.append(self._slot.pop(seq))
+            # Lowest first, so that the next batch finds adjacent slots.
+            self._free.sort(reverse=True)
+        self._length.pop(seq, None)
+
+    def export(self, seq: int) -> Blob:
+        """Copies of everything held, [K, S, H] a stream."""
+        slot, length = self._slot[seq], self.length(seq)
+        return {
+            "length": length,
+            "streams": [
+                [pool[slot, :, :length].clone() for pool in pools] for pools in self._pools
+            ],
+        }
+
+    def import_(self, seq: int, blob: Blob) -> bool:
+        """Take over an exported sequence."""
+        if not self.reserve(seq, blob["length"]):
+            return False
+        for pools, streams in zip(self._pools, blob["streams"], strict=True):
+            for pool, stream in zip(pools, streams, strict=True):
+                pool[self._slot[seq], :, : blob["length"]] = stream
+        self._length[seq] = blob["length"]
+        return True
+
+    def reset(self) -> None:
+        """Forget every sequence."""
+        self._free = list(range(self._slots))[::-1]
+        self._slot.clear()
+        self._length.clear()
+
+    def held_bytes(self) -> int:
+        """Bytes of the entries held, read off views of the pools."""
+        return sum(
+            pool[slot, :, : self.length(seq)].numel() * pool.element_size()
+            for seq, slot in self._slot.items()
+            for pools in self._pools
+            for pool in pools
+        )
+
+    def reserved_bytes(self) -> int:
+        """Bytes of the pools."""
+        return sum(pool.numel() * pool.element_size() for pools in self._pools for pool in pools)
