@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
 from harness.records import Record
 from harness.shape import DTypeName
@@ -94,15 +94,6 @@ class MeasureSettings(Record):
     timeout_seconds: float = Field(
         300.0, gt=0, le=604_800, description="a run is killed after this"
     )
-
-    @model_validator(mode="after")
-    def _ends_before_it_is_killed(self) -> MeasureSettings:
-        if self.timeout_seconds <= self.max_seconds:
-            raise ValueError(
-                f"kills a run after {self.timeout_seconds:g} s that may measure for "
-                f"{self.max_seconds:g} s; raise timeout_seconds above max_seconds"
-            )
-        return self
 
 
 class GateSettings(Record):
