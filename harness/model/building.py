@@ -12,6 +12,7 @@ from torch import Tensor
 from harness.errors import UsageError
 from harness.kernel import implementation
 from harness.model.linear import Linear
+from harness.model.norm import RMSNorm
 from harness.model.rope import RopeTable
 from harness.plan import EnginePlan
 from harness.shape import ModelShape
@@ -46,6 +47,10 @@ class Parts:
             self._counted.add(name)
             self.weights_bytes += tensor.numel() * tensor.element_size()
         return tensor
+
+    def norm(self, name: str) -> RMSNorm:
+        """The RMSNorm with the weight of that name."""
+        return RMSNorm(self.vector(name), self.shape.eps)
 
     def linear(self, name: str, weight: Tensor) -> Linear:
         """A linear layer by the weights slot; its bytes count unless they are the embedding's."""

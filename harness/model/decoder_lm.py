@@ -10,6 +10,7 @@ from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
+from harness.model.norm import RMSNorm
 from harness.plan import EnginePlan
 from harness.shape import ModelShape, SequenceState, TokenState
 from harness.technique import load
@@ -80,22 +81,20 @@ class DecoderLM:
         shape = plan.shape
         parts = Parts(plan, weights, dtype, device)
         self.token_states, self.sequence_states, places = layout(shape)
-        self._eps = shape.eps
-        self._width = (shape.width,)
         self._embedding = parts.vector("embed")  # [V, D]
-        self._layers: list[tuple[Tensor, Any, Tensor | None, FeedForward | None]] = []
+        self._layers: list[tuple[RMSNorm, Any, RMSNorm | None, FeedForward | None]] = []
         for layer, (group, owner) in enumerate(places):
             mixer = load(mixer_target(shape, layer))(parts, layer, group, owner)
             has_ff = shape.ff > 0
             self._layers.append(
                 (
-                    parts.vector(f"{layer}.norm1"),
+                    parts.norm(f"{layer}.norm1"),
                     mixer,
-                    parts.vector(f"{layer}.norm2") if has_ff else None,
+                    parts.norm(f"{layer}.norm2") if has_ff else None,
                     FeedForward(parts, layer) if has_ff else None,
                 )
             )
-        self._norm = parts.vector("norm")
+        self._norm = parts.norm("norm")
         self.head = parts.linear("head", parts.weight("embed" if shape.tied else "head"))
         self.weights_bytes = parts.weights_bytes
         self.implementations = parts.implementations
@@ -104,7 +103,7 @@ class DecoderLM:
         """Features after the last norm, [T, D]. `store` is the engine's Store, already begun."""
         x = F.embedding(batch.token_tensor, self._embedding)  # [T, D]
         for norm1, mixer, norm2, feed_forward in self._layers:
-            x = mixer(F.rms_norm(x, self._width, norm1, self._eps), x, batch, store)
-            if feed_forward is not None:
-                x = feed_forward(F.rms_norm(x, self._width, norm2, self._eps), x)
-        return F.rms_norm(x, self._width, self._norm, self._eps)
+            x = mixer(norm1(x), x, batch, store)
+            if feed_forward is not None and norm2 is not None:
+                x = feed_forward(norm2(x), x)
+        return self._norm(x)
