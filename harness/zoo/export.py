@@ -1,0 +1,107 @@
+"""A trained network as a folder in the HuggingFace layout, and back."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from harness.errors import UsageError
+from harness.zoo import network, tokenizer
+from harness.zoo.table import Architecture
+
+# HuggingFace puts the decoder under this name; the tied head is not written.
+PREFIX = "model."
+
+
+def write(folder: Path, net: network.Network, tokenizer_path: Path = tokenizer.PATH) -> None:
+    """Write config, weights (float32) and tokenizer into `folder`.
+
+    Raises UsageError for an architecture that has no HuggingFace class here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "config.json": config(net.architecture),
+        "generation_config.json": {
+            "bos_token_id": tokenizer.BOS_ID,
+            "eos_token_id": tokenizer.EOS_ID,
+            "do_sample": False,
+        },
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": tokenizer.BOS,
+            "eos_token": tokenizer.EOS,
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": net.architecture.max_len,
+        },
+    }
+    for name, content in files.items():
+        text = json.dumps(content, indent=2) + "\n"
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copyfile(tokenizer_path, folder / "tokenizer.json")
+    save_file(tensors(net), folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def tensors(net: network.Network) -> dict[str, Tensor]:
+    """The weights under HuggingFace's names."""
+    return {PREFIX + name: weight.detach() for name, weight in net.named_parameters()}
+
+
+def config(architecture: Architecture) -> dict[str, Any]:
+    """The Llama config of an architecture; UsageError for mixers that Llama does not have."""
+    a = architecture
+    if set(a.mixers) != {"attention"}:
+        raise UsageError(
+            f"mixers {', '.join(a.mixers)} have no HuggingFace class; only 'attention' is exported"
+        )
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": a.vocab,
+        "hidden_size": a.width,
+        "intermediate_size": a.ff,
+        "num_hidden_layers": a.layers,
+        "num_attention_heads": a.heads,
+        "num_key_value_heads": a.kv_heads,
+        "head_dim": a.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": a.max_len,
+        "rms_norm_eps": a.eps,
+        "rope_theta": a.theta,
+        "rope_scaling": None,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": True,
+        "bos_token_id": tokenizer.BOS_ID,
+        "eos_token_id": tokenizer.EOS_ID,
+        "torch_dtype": "float32",
+        "use_cache": True,
+    }
+
+
+def read(folder: Path, architecture: Architecture) -> network.Network:
+    """Load exported weights; UsageError for a file that is missing, broken or of other shapes."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise UsageError(f"no weights at '{path}'; `python -m harness.zoo train` writes them")
+    try:
+        loaded = load_file(path)
+    except SafetensorError as error:
+        raise UsageError(f"the weights '{path}' cannot be read: {error}") from error
+    net = network.Network(architecture)
+    wanted = {name: tuple(weight.shape) for name, weight in tensors(net).items()}
+    found = {name: tuple(weight.shape) for name, weight in loaded.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise UsageError(
+                f"the weights '{path}' do not fit: tensor '{name}' is {found.get(name)} in the "
+                f"file and {wanted.get(name)} in the model"
+            )
+    with torch.no_grad():
+        for name, weight in net.named_parameters():
+            weight.copy_(loaded[PREFIX + name])
+    return net

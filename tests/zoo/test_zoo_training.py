@@ -1,0 +1,120 @@
+"""The trainer: same bits twice, same bits after an interruption, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.errors import UsageError
+from harness.zoo import (
+    checkpoint,
+    corpus,
+    network,
+    publish,
+    stream,
+    table,
+    tokenizer,
+    train,
+)
+
+ENTRY = table.Entry(
+    name="tiny",
+    summary="a model for tests",
+    architecture=table.Architecture(layers=2, heads=4, kv_heads=2, width=32, ff=64, head_dim=8),
+    budget=table.Budget(steps=4, learning_rate=1e-2, step_tokens=128, short=32, long=64, warmup=2),
+)
+
+
+@pytest.fixture(scope="module")
+def novels() -> list[corpus.Novel]:
+    full = corpus.read()[0]
+    return [corpus.Novel("part", full.train[:40_000], full.held_out[:8_000])]
+
+
+def weights(trained: train.Trained) -> dict[str, torch.Tensor]:
+    return dict(trained.network.named_parameters())
+
+
+def run(
+    path: Path, novels: list[corpus.Novel], stop: int | None = None, resume: bool = False
+) -> train.Trained:
+    return train.train(ENTRY, novels, tokenizer.load(), path, stop=stop, resume=resume)
+
+
+def test_three_steps_twice_give_the_same_bits(tmp_path: Path, novels: list[corpus.Novel]) -> None:
+    first = run(tmp_path / "a.safetensors", novels, stop=3)
+    second = run(tmp_path / "b.safetensors", novels, stop=3)
+    start = dict(network.build(ENTRY.architecture, seed=0).named_parameters())
+    for name, weight in weights(first).items():
+        assert torch.equal(weight, weights(second)[name]), name
+        assert not torch.equal(weight, start[name]), name
+
+
+def test_resume_gives_the_bits_of_an_uninterrupted_run(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    whole = run(tmp_path / "whole.safetensors", novels)
+    path = tmp_path / "parts.safetensors"
+    assert run(path, novels, stop=2).progress.step == 2
+    resumed = run(path, novels, resume=True)
+    assert resumed.progress.step == ENTRY.budget.steps
+    assert resumed.progress.curve == whole.progress.curve
+    for name, weight in weights(whole).items():
+        assert torch.equal(weight, weights(resumed)[name]), name
+
+
+def test_another_seed_gives_other_weights_and_windows() -> None:
+    tokens = torch.arange(10_000)
+    first = stream.batch(tokens, ENTRY.budget, step=0)
+    again = stream.batch(tokens, ENTRY.budget, step=0)
+    other = stream.batch(tokens, table.Budget(**{**vars(ENTRY.budget), "seed": 1}), step=0)
+    assert torch.equal(first.targets, again.targets)
+    assert not torch.equal(first.targets, other.targets)
+
+
+def test_windows_are_shifted_by_one_and_every_second_starts_a_document() -> None:
+    tokens = torch.arange(2, 10_000)
+    batch = stream.batch(tokens, ENTRY.budget, step=0)
+    assert batch.tokens.shape == (4, 32)
+    assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+    assert batch.tokens[:, 0].eq(tokenizer.BOS_ID).tolist() == [True, False, True, False]
+    long = stream.batch(tokens, ENTRY.budget, step=3)
+    assert long.tokens.shape == (2, 64)
+    assert long.tokens[:, 0].eq(tokenizer.BOS_ID).tolist() == [False, True]
+
+
+def test_learning_rate_rises_then_falls_to_nearly_nothing() -> None:
+    budget = table.get("small-mha").budget
+    rates = [train.learning_rate(budget, step) for step in range(budget.steps)]
+    assert rates[0] == pytest.approx(budget.learning_rate / budget.warmup)
+    assert max(rates) == pytest.approx(budget.learning_rate)
+    assert rates[-1] < budget.learning_rate / (budget.steps - budget.warmup) * 1.01
+
+
+def test_checkpoint_of_another_recipe_is_refused(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    run(path, novels, stop=1)
+    shorter = [corpus.Novel("part", novels[0].train[:-1000], novels[0].held_out)]
+    with pytest.raises(UsageError, match="another recipe"):
+        run(path, shorter, resume=True)
+
+
+def test_broken_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(UsageError, match="cannot be read"):
+        checkpoint.load(path, recipe="any")
+
+
+def test_snapshot_without_a_checkpoint_is_refused(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    with pytest.raises(UsageError, match="no checkpoint"):
+        publish.snapshot(ENTRY, novels, tmp_path / "none.safetensors", tmp_path)
+
+
+def test_corpus_too_short_for_a_window_is_refused() -> None:
+    with pytest.raises(UsageError, match="too few for a window of 32"):
+        stream.batch(torch.arange(20), ENTRY.budget, step=0)
