@@ -1,0 +1,90 @@
+"""The reference of a whole stack, composed: architecture's logits over the weights' matrices.
+
+Independent of the engine: no cache, no batch, no kernels. The state dict is the one the engine was
+built from, already in the timed dtype, so that rounding the weights is nobody's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness import stack as stacks
+from harness.plan import EnginePlan
+from harness.suite.case import StackSpec
+from harness.technique import Exactness, Slot, load
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The reference's logits at the rows that decide emitted tokens, in both precisions."""
+
+    exact: Tensor  # [n, V], float64
+    trusted: Tensor  # [n, V], in the timed dtype
+
+
+def logits(
+    stack: StackSpec,
+    plan: EnginePlan,
+    weights: dict[str, Tensor],
+    tokens: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Logits [T, V] of tokens [T] by the stack's references, computed in `dtype`.
+
+    Runs where `tokens` are. Matrices are brought there and to `dtype` one at a time, when they are
+    used, so that a float64 copy of the model never exists.
+    """
+    chain = stacks.techniques(stack)
+    architecture = [t for t, _ in chain if t.slot is Slot.ARCHITECTURE][-1]
+    technique, options = next((t, o) for t, o in chain if t.slot is Slot.WEIGHTS)
+    dense: Callable[..., Tensor] = load(technique.reference)
+
+    def linear(name: str, x: Tensor) -> Tensor:
+        matrix = weights["embed" if name == "head" and plan.shape.tied else name]
+        return x @ dense(name, matrix.to(x.device), options).to(dtype).T
+
+    with torch.inference_mode(), torch.device(tokens.device):
+        result: Tensor = load(architecture.reference)(weights, plan.shape, tokens, dtype, linear)
+    return result
+
+
+def judge(
+    stack: StackSpec,
+    plan: EnginePlan,
+    weights: dict[str, Tensor],
+    prompt: Sequence[int],
+    emitted: Sequence[int],
+    device: str = "cpu",
+) -> Judged:
+    """One teacher-forced run in each precision over a prompt and the tokens emitted after it.
+
+    Row r decides `emitted[r]`. Tokens outside the vocabulary stand as token 0 here, so that the
+    gates can say what is wrong with them.
+    """
+    V = plan.shape.vocab
+    # The last token emitted decides nothing any more.
+    fed = [*prompt, *(t if 0 <= t < V else 0 for t in emitted[:-1])]
+    tokens = torch.tensor(fed, device=device)
+    rows = slice(len(prompt) - 1, None)
+    timed = getattr(torch, plan.dtype)
+    return Judged(
+        exact=logits(stack, plan, weights, tokens, torch.float64)[rows],
+        trusted=logits(stack, plan, weights, tokens, timed)[rows],
+    )
+
+
+def promised(stack: StackSpec, slots: Collection[Slot]) -> Exactness:
+    """The weakest promise among the techniques in these slots.
+
+    The composed reference already has the architecture's and the weights' numbers in it, so only
+    cache, decoding and scheduling can make an engine's outputs differ from it.
+    """
+    found = {t.exactness(o) for t, o in stacks.techniques(stack) if t.slot in slots}
+    for worst in (Exactness.LOSSY, Exactness.DISTRIBUTION):
+        if worst in found:
+            return worst
+    return Exactness.IDENTICAL

@@ -1,0 +1,109 @@
+"""The numeric gate: how far an output may be from the exact one.
+
+At most twice as far as the reference itself is when it runs in the timed dtype, plus a floor of a
+few roundings at the output's own size; on the largest error and on the RMS. Twice is the rule of
+flash-attention's tests; the RMS catches a small error everywhere, the maximum a large one anywhere.
+The exact side is the reference in float64: in float32 its own error would be zero and the bound
+nonsense.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness.gates.verdict import failed, verdict
+from harness.worker.job import GateResult
+
+# An implementation that sums in another order is as wrong as the reference, not twice as wrong.
+_FACTOR = 2.0
+# Roundings of the largest output that are granted when the reference happens to be exact.
+_FLOOR_EPS = 2.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Largest permitted errors, in the output's unit."""
+
+    max: float
+    rms: float
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Largest and root-mean-square difference from the exact output."""
+
+    max: float
+    rms: float
+
+    def within(self, bounds: Bounds) -> bool:
+        """Both at or below their bound; NaN is not."""
+        return self.max <= bounds.max and self.rms <= bounds.rms
+
+
+def errors(output: Tensor, exact: Tensor) -> Errors:
+    """Errors of an output against the exact one, computed in float64."""
+    difference = output.double() - exact.double()
+    return Errors(difference.abs().max().item(), _rms(difference))
+
+
+def bounds(trusted: Tensor, exact: Tensor, dtype: torch.dtype) -> Bounds:
+    """What is permitted, from the reference in the timed dtype and in float64."""
+    own = errors(trusted, exact)
+    eps = torch.finfo(dtype).eps
+    return Bounds(
+        max=_FACTOR * own.max + _FLOOR_EPS * eps * exact.abs().max().item(),
+        rms=_FACTOR * own.rms + _FLOOR_EPS * eps * _rms(exact),
+    )
+
+
+def check_numeric(
+    output: Tensor, trusted: Tensor, exact: Tensor, dtype: torch.dtype, *, name: str = "numeric"
+) -> list[GateResult]:
+    """Hold an output to the exact one: `<name>_max`, `<name>_rms` and `<name>_controls`.
+
+    The controls are the gate's own teeth, tried on each call: an output of zeros and the exact
+    output in shuffled order must both fail, or the gate could not have told a wrong output.
+
+    Args:
+        output: of the implementation on trial, any shape.
+        trusted: of the reference in the timed dtype, same shape.
+        exact: of the reference in float64, same shape.
+        dtype: the timed dtype.
+    """
+    names = (f"{name}_max", f"{name}_rms", f"{name}_controls")
+    if not output.shape == trusted.shape == exact.shape or exact.numel() == 0:
+        shapes = f"{list(output.shape)}, the reference's is {list(exact.shape)}"
+        return [failed(each, "", f"the output's shape is {shapes}") for each in names]
+    if not bool(torch.isfinite(exact).all() & torch.isfinite(trusted).all()):
+        return [failed(each, "", "the reference is not finite") for each in names]
+    permitted, seen = bounds(trusted, exact, dtype), errors(output, exact)
+    blind = [
+        control
+        for control, wrong in (("zeros", torch.zeros_like(exact)), ("shuffled", _shuffled(exact)))
+        if errors(wrong, exact).within(permitted)
+    ]
+    size = f"over {exact.numel()} numbers, the largest {exact.abs().max().item():.4g}"
+    return [
+        verdict(names[0], seen.max, permitted.max, "logit", size),
+        verdict(names[1], seen.rms, permitted.rms, "logit", size),
+        verdict(
+            names[2],
+            len(blind),
+            0,
+            "controls passed",
+            f"would pass: {', '.join(blind)}" if blind else "zeros and shuffled both fail",
+        ),
+    ]
+
+
+def _shuffled(exact: Tensor) -> Tensor:
+    """The same numbers in another order, always the same one."""
+    order = torch.randperm(exact.numel(), generator=torch.Generator().manual_seed(0))
+    return exact.flatten()[order.to(exact.device)].view_as(exact)
+
+
+def _rms(x: Tensor) -> float:
+    return x.double().square().mean().sqrt().item()

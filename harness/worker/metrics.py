@@ -1,0 +1,108 @@
+"""The metrics of a run, put together from traces, memory and the cost functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness import stack
+from harness.cost import Cost, widen_when_recomputed
+from harness.gates.plausibility import check_floor
+from harness.hardware.estimate import floor_seconds
+from harness.measure.interval import median
+from harness.measure.latency import metrics as time_metrics
+from harness.measure.latency import step_gaps, timings
+from harness.measure.memory import Peak
+from harness.measure.sampling import Sampled
+from harness.shape import BatchShape
+from harness.worker.job import GateResult, MetricValue, SampleSet
+from harness.worker.notes import Notes
+from harness.worker.setup import Ground
+
+
+def collect(
+    ground: Ground, sampled: Sampled, peak: Peak, held: Any, agreement: float | None
+) -> tuple[list[MetricValue], list[SampleSet]]:
+    """Every metric of the registry, and the raw samples behind the times.
+
+    Args:
+        held: the engine's Memory after the last repetition.
+        agreement: share of judged tokens that were the reference's own choice.
+    """
+    times = time_metrics(sampled.traces)
+    gap = next(m for m in times if m.name == "step_gap")
+    metrics = [
+        *times,
+        _value("peak_bytes", peak.bytes, peak.reason),
+        _value("state_bytes", held.state_bytes),
+        _value("reserved_bytes", held.reserved_bytes),
+        _value("weights_bytes", held.weights_bytes),
+        *_achieved(ground, gap.value),
+        _value("energy_per_token", None, "no energy counter is read on this device"),
+        _value("token_agreement", agreement, "the exactness gate is off"),
+    ]
+    found = [timing for trace in sampled.traces for timing in timings(trace)]
+    gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
+    samples = [
+        SampleSet(metric="step_gap", unit="ns", values=gaps),
+        SampleSet(metric="ttft", unit="ns", values=[t.ttft_ns for t in found]),
+        SampleSet(metric="e2e", unit="ns", values=[t.e2e_ns for t in found]),
+    ]
+    return metrics, [s for s in samples if s.values]
+
+
+def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult]:
+    """Hold the median step, and the time until every request has a token, to their floors."""
+    ceilings = ground.job.ceilings
+    if ceilings is None:
+        notes.telemetry["plausibility"] = "not checked: this job carries no ceilings"
+        return []
+    point = ground.point
+    firsts = [max(t.ttft_ns for t in timings(trace)) for trace in sampled.traces]
+    prefill = BatchShape(point.batch, point.prompt_tokens, 0)
+    floor = floor_seconds(ground.plan, prefill, ceilings)
+    gates = [check_floor("plausible_ttft", median(firsts).value, floor, "prefill of the batch")]
+    gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
+    if gaps:
+        # The cheapest decode step is the first one: nothing after it can be faster.
+        floor = floor_seconds(ground.plan, _decode_step(ground, point.prompt_tokens), ceilings)
+        gates.append(check_floor("plausible_step", median(gaps).value, floor, "decode step"))
+    return gates
+
+
+def cost(ground: Ground, batch: BatchShape) -> Cost:
+    """Work of one forward of the stack: its techniques' costs, folded in order of apply."""
+    counted = widen_when_recomputed(ground.plan, batch)
+    total = Cost()
+    for technique, options in stack.techniques(ground.job.case.stack):
+        total = technique.cost(total, ground.plan, options, counted)
+    return total
+
+
+def _achieved(ground: Ground, step_ns: float | None) -> list[MetricValue]:
+    """Bytes and FLOPs of a decode step half-way through, over the median step's time."""
+    point, ceilings = ground.point, ground.job.ceilings
+    names = ("achieved_bandwidth", "achieved_flops", "intensity", "roofline_fraction")
+    if step_ns is None:
+        return [_value(name, None, "no step came after the first emission") for name in names]
+    step = _decode_step(ground, point.prompt_tokens + point.new_tokens // 2)
+    work = cost(ground, step)
+    seconds = step_ns / 1e9
+    share = None
+    if ceilings is not None:
+        share = floor_seconds(ground.plan, step, ceilings) / seconds
+    return [
+        _value("achieved_bandwidth", work.bytes / seconds),
+        _value("achieved_flops", work.flops / seconds),
+        _value("intensity", work.intensity),
+        _value("roofline_fraction", share, "the device's ceilings are not known"),
+    ]
+
+
+def _decode_step(ground: Ground, context: int) -> BatchShape:
+    return BatchShape(ground.point.batch, 1, context)
+
+
+def _value(name: str, value: float | None, reason: str | None = None) -> MetricValue:
+    if value is None:
+        return MetricValue(name=name, value=None, null_reason=reason)
+    return MetricValue(name=name, value=float(value), n=1)

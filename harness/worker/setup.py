@@ -1,0 +1,94 @@
+"""From a job to an engine that is ready to run, with all that its gates need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness import registry, stack
+from harness.errors import UsageError
+from harness.gates.judgement import Bench
+from harness.measure.prompts import PromptMaker, Share, held_out_text, text_tokens
+from harness.model import source as sources
+from harness.model import weights
+from harness.model.source import ModelSource
+from harness.plan import EnginePlan
+from harness.shape import DTypeName
+from harness.suite.case import GeneratePoint
+from harness.worker.job import Job
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A job's model and plan, and the references' own copy of the weights."""
+
+    job: Job
+    source: ModelSource
+    plan: EnginePlan
+    bench: Bench
+
+    @property
+    def point(self) -> GeneratePoint:
+        """B, P and N."""
+        return self.job.case.workload
+
+    def engine(self) -> Any:
+        """A new engine. It loads its weights itself: one that damages them must not damage the
+        references' too."""
+        from harness.engine.build import build
+
+        return build(self.plan, self.source, device=self.job.device, seed=self.job.seed)
+
+
+def prepare(job: Job) -> Ground:
+    """Set the threads, find model and stack, load the references' weights.
+
+    Raises UnfitError for a stack that does not fit, UsageError for a model that is not there or
+    whose checkpoint changed since the case was planned.
+    """
+    case = job.case
+    torch.set_num_threads(case.threads)
+    if torch.get_num_interop_threads() != 1:
+        torch.set_num_interop_threads(1)
+    registry.install(job.plugin_paths)
+    source = sources.find(case.model, [choice.technique for choice in case.stack.architecture])
+    if source.checkpoint_hash != case.checkpoint_hash:
+        raise UsageError(
+            f"the checkpoint of {case.model} is not the one this case was planned with "
+            f"({_short(source.checkpoint_hash)} instead of {_short(case.checkpoint_hash)}); plan "
+            "the sweep again"
+        )
+    return ground(job, source, case.dtype, case.workload)
+
+
+def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint) -> Ground:
+    """The same job in a dtype and at a point that may differ from the case's."""
+    case = job.case.model_copy(update={"dtype": dtype, "workload": point})
+    plan = stack.resolve(
+        case.stack,
+        source,
+        dtype=dtype,
+        backend=case.backend,
+        slots=point.batch,
+        max_tokens=point.prompt_tokens + point.new_tokens,
+    )
+    loaded = weights.load(source, plan.shape, getattr(torch, dtype), job.device, job.seed)
+    # Copies in ordinary memory: a checkpoint may be mapped, and the device's room is the case's.
+    own = {name: tensor.to("cpu", copy=True) for name, tensor in loaded.items()}
+    bench = Bench(case.stack, plan, own, job.device)
+    return Ground(job.model_copy(update={"case": case}), source, plan, bench)
+
+
+def prompt_maker(ground: Ground) -> PromptMaker:
+    """Prompts for a job: held-out text for a trained model, random ids otherwise."""
+    job, point = ground.job, ground.point
+    rounds = job.measure.rounds
+    text = held_out_text(ground.source, text_tokens(point.prompt_tokens, point.batch, rounds))
+    share = Share(job.seed, job.round, rounds)
+    return PromptMaker(ground.plan.shape.vocab, point.prompt_tokens, share, text)
+
+
+def _short(checkpoint_hash: str | None) -> str:
+    return checkpoint_hash[:12] if checkpoint_hash else "random weights"

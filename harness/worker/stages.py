@@ -1,0 +1,169 @@
+"""The stages of a run: gates, warm-up, timing, gates again, metrics. The order is the point.
+
+Correct first and stop; then timed; then judged once more on what was timed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.gates.judgement import check_timed, check_watched
+from harness.gates.observe import LogitsLog, choose
+from harness.gates.poison import poisoned
+from harness.gates.state import check_state_bytes, expected_bytes
+from harness.measure import memory, telemetry
+from harness.measure.clock import Clock, for_device
+from harness.measure.generate import drive
+from harness.measure.prompts import PromptMaker, Prompts
+from harness.measure.sampling import Sampled, sample, warm_up
+from harness.measure.trace import Trace
+from harness.model.decoder_lm import layout
+from harness.plan import Trait
+from harness.suite.case import GeneratePoint
+from harness.worker.job import Job
+from harness.worker.metrics import collect, plausible
+from harness.worker.notes import Notes
+from harness.worker.setup import Ground, ground, prepare, prompt_maker
+
+# Shape of the float32 gate: long enough for prefill, decode and a batch.
+_SMALL = GeneratePoint(batch=2, prompt_tokens=48, new_tokens=12)
+
+
+@dataclass
+class Ready:
+    """An engine that passed its gates, and what the later stages need."""
+
+    ground: Ground
+    engine: Any
+    prompts: PromptMaker
+    clock: Clock
+    peak: memory.CpuPeak | memory.CudaPeak
+    first: Trace
+    last_prompts: Prompts = field(default=())
+
+    def repeat(self) -> Trace | None:
+        """One repetition with prompts that nobody has seen; None when there are none left."""
+        point = self.ground.point
+        if self.prompts.left < point.batch:
+            return None
+        self.last_prompts = self.prompts.batch(point.batch)
+        return drive(self.engine, self.last_prompts, point.new_tokens, self.clock)
+
+
+def check_before(job: Job, notes: Notes) -> Ready:
+    """Build the engine and hold one repetition at the case's own shape to every gate.
+
+    Besides the timed dtype, float32 is checked first, on a smaller batch: there rounding hides
+    nothing. Both engines are built the same way; the float32 one is gone before the other is made.
+    """
+    started = time.monotonic()
+    base = prepare(job)
+    settings = job.gate
+    notes.telemetry["gates_off"] = [
+        name for name, on in settings.model_dump().items() if on is False
+    ]
+    clock = for_device(job.device, job.clock)
+    if job.case.dtype != "float32" and settings.numeric:
+        _watch(_in_float32(base), notes, clock, "_float32")
+    peak = memory.watch(job.device)
+    ready = _watch(base, notes, clock, "", peak)
+    notes.telemetry["gate_before_seconds"] = round(time.monotonic() - started, 3)
+    return ready
+
+
+def measure(ready: Ready, notes: Notes) -> None:
+    """Warm up, time, judge what was timed, and put the metrics together."""
+    job = ready.ground.job
+    ready.engine.observer = None
+    warmed = warm_up(ready.first, ready.repeat, job.measure)
+    notes.compile_seconds = warmed.compile_seconds
+    ready.peak.restart()
+    before = telemetry.mark()
+    sampled = sample(ready.repeat, job.measure)
+    notes.telemetry["timed"] = telemetry.since(before, job.case.threads)
+    notes.telemetry["warm_up"] = {
+        "repetitions": warmed.repetitions,
+        "stable": warmed.stable,
+        "seconds": round(warmed.seconds, 3),
+    }
+    notes.telemetry["sampling"] = _said(sampled, job)
+    peak = ready.peak.read()
+    bytes_held = ready.engine.memory()
+
+    point = ready.ground.point
+    chosen = _chosen(job, point, "after")
+    judgement = check_timed(
+        ready.ground.bench, job.gate, ready.last_prompts, sampled.traces, point.new_tokens, chosen
+    )
+    notes.gates += judgement.gates
+    if job.gate.plausibility:
+        notes.gates += plausible(ready.ground, sampled, notes)
+    notes.metrics, notes.samples = collect(
+        ready.ground, sampled, peak, bytes_held, judgement.agreement
+    )
+
+
+def _watch(
+    base: Ground,
+    notes: Notes,
+    clock: Clock,
+    suffix: str,
+    peak: memory.CpuPeak | memory.CudaPeak | None = None,
+) -> Ready:
+    """Build an engine, watch one repetition of it, and judge that."""
+    job, point = base.job, base.point
+    maker = prompt_maker(base)
+    engine = base.engine()
+    notes.implementations = dict(engine.implementations)
+    notes.telemetry["prompts"] = maker.kind
+    prompts = maker.batch(point.batch)
+    chosen = _chosen(job, point, "before")
+    log = LogitsLog(chosen)
+    engine.observer = log
+    with poisoned():
+        trace = drive(engine, prompts, point.new_tokens, clock)
+    engine.observer = None
+    judgement = check_watched(
+        base.bench, job.gate, prompts, trace, point.new_tokens, chosen, log, suffix
+    )
+    notes.gates += judgement.gates
+    if not suffix:
+        tokens, sequences, _ = layout(base.plan.shape)
+        expected = expected_bytes(
+            tokens,
+            sequences,
+            point,
+            base.plan.dtype,
+            incremental=Trait.INCREMENTAL in base.plan.traits,
+        )
+        notes.gates.append(check_state_bytes(engine.memory().state_bytes, expected))
+    return Ready(base, engine, maker, clock, peak or memory.watch(job.device), trace)
+
+
+def _in_float32(base: Ground) -> Ground:
+    point = base.point
+    small = GeneratePoint(
+        batch=min(point.batch, _SMALL.batch),
+        prompt_tokens=min(point.prompt_tokens, _SMALL.prompt_tokens),
+        new_tokens=min(point.new_tokens, _SMALL.new_tokens),
+    )
+    return ground(base.job, base.source, "float32", small)
+
+
+def _chosen(job: Job, point: GeneratePoint, when: str) -> list[int]:
+    tokens = point.prompt_tokens + point.new_tokens
+    return choose(point.batch, tokens, f"{job.seed}/{job.round}/{when}")
+
+
+def _said(sampled: Sampled, job: Job) -> dict[str, Any]:
+    """Both what was reached and what stopped the sampling."""
+    precision = sampled.typical.precision
+    return {
+        "repetitions": len(sampled.traces),
+        "seconds": round(sampled.seconds, 3),
+        "stopped": sampled.stopped,
+        "precision": None if precision is None else round(precision, 5),
+        "precision_wanted": job.measure.precision,
+    }
