@@ -1,0 +1,115 @@
+"""What fits together: the table of pairs that cannot work, and shapes against trained weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.errors import printable
+from harness.plan import EnginePlan, Trait
+
+if TYPE_CHECKING:
+    from harness.model.source import ModelSource
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pair of parts that cannot work: all of `has` are there and none of `lacks` is."""
+
+    has: frozenset[Trait]
+    lacks: frozenset[Trait]
+    sentence: str
+
+
+def _rule(has: set[Trait], sentence: str, lacks: set[Trait] | None = None) -> Rule:
+    return Rule(frozenset(has), frozenset(lacks or ()), sentence)
+
+
+# Each pair was run before it got its row: it raised, never ended, or gave wrong tokens silently.
+# Prefix sharing with recurrent or windowed layers is no row: the cache switches sharing off.
+RULES: tuple[Rule, ...] = (
+    _rule(
+        {Trait.TREE, Trait.RECURRENT},
+        "a draft tree needs one state a branch and recurrent layers keep one a sequence; "
+        "a chain of drafts (speculative) fits",
+    ),
+    _rule(
+        {Trait.CHUNKS},
+        "a prompt fed in pieces needs the earlier pieces in a cache; contiguous or paged fits",
+        lacks={Trait.INCREMENTAL},
+    ),
+    _rule(
+        {Trait.CHUNKS, Trait.BLOCKWISE},
+        "the scheduler cuts prompts inside the decoder's blocks, whose places see each other; "
+        "a scheduler that cuts at whole blocks fits, and so does static",
+        lacks={Trait.ALIGNS},
+    ),
+    _rule(
+        {Trait.BLOCKWISE, Trait.RECURRENT},
+        "recurrent layers read from left to right and the decoder's blocks are read both ways; "
+        "an attention architecture fits",
+    ),
+    _rule(
+        {Trait.BIDIRECTIONAL, Trait.RECURRENT},
+        "recurrent layers read from left to right and the decoder needs both directions; "
+        "an attention architecture fits",
+    ),
+    _rule(
+        {Trait.BIDIRECTIONAL, Trait.INCREMENTAL},
+        "keys of the prompt depend on later tokens, so that nothing can be kept; recompute fits",
+    ),
+    _rule(
+        {Trait.PAGED, Trait.RECURRENT},
+        "the model has no state a token to put into pages; leave the cache at contiguous",
+        lacks={Trait.TOKEN_STATE},
+    ),
+    _rule(
+        {Trait.RECURRENT},
+        "the model has no keys and values to recompute, its state is always kept; leave the cache "
+        "at contiguous",
+        lacks={Trait.TOKEN_STATE, Trait.INCREMENTAL},
+    ),
+)
+
+# What a checkpoint's tensors depend on; the rest (eps, rope, window) is read at run time.
+_WEIGHT_FIELDS = (
+    "vocab", "width", "layers", "heads", "kv_heads", "head_dim", "ff", "tied", "mixers",
+    "kv_share", "extra",
+)  # fmt: skip
+
+
+def broken_rule(plan: EnginePlan) -> str | None:
+    """The sentence of the first rule that the plan's traits break."""
+    for rule in RULES:
+        if rule.has <= plan.traits and not rule.lacks & plan.traits:
+            return rule.sentence
+    return None
+
+
+def misfit(plan: EnginePlan, source: ModelSource) -> str | None:
+    """Why the finished shape cannot be run with this model, if it cannot."""
+    shape, model = plan.shape, f"'{source.name}'"
+    if shape.kv_heads <= 0 or shape.heads % shape.kv_heads:
+        return (
+            f"{shape.heads} query heads of {model} cannot share {shape.kv_heads} key/value heads; "
+            f"a divisor of {shape.heads} fits"
+        )
+    if source.kind == "trained" and shape is not source.shape:
+        for field in _WEIGHT_FIELDS:
+            wanted, trained = getattr(shape, field), getattr(source.shape, field)
+            if wanted != trained:
+                return (
+                    f"it makes {field} {_shown(wanted)}, but the weights of {model} were trained "
+                    f"with {_shown(trained)}; a stack that leaves it at {_shown(trained)} fits, "
+                    "and so does a model with random weights, such as tiny"
+                )
+    if plan.limits.max_tokens > shape.max_len:
+        return (
+            f"prompt and new tokens need {plan.limits.max_tokens} places and {model} has "
+            f"{shape.max_len}; fewer prompt_tokens or new_tokens fit"
+        )
+    return None
+
+
+def _shown(value: object) -> str:
+    return printable(str(value), 60) if value not in ((), "") else "empty"

@@ -1,0 +1,74 @@
+"""Axes of a grid: a key of a suite that takes one value or several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic_core import CoreSchema, core_schema
+
+# Bounds no grid reaches on purpose, so that a slip of the keyboard is a sentence and not a week.
+MAX_BATCH = 65_536
+MAX_TOKENS = 16_777_216  # 16 Mi; the longest published contexts have 10 million tokens
+MAX_THREADS = 1_024
+MAX_VALUES = 256  # on one axis
+
+Batch = Annotated[int, Field(gt=0, le=MAX_BATCH)]
+Tokens = Annotated[int, Field(gt=0, le=MAX_TOKENS)]
+Threads = Annotated[int, Field(gt=0, le=MAX_THREADS)]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OneOrMore:
+    """Lets `dtype: float32` stand for `dtype: [float32]`, in files and in the editors' schema."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """The list's own schema, with one value wrapped before it."""
+        return core_schema.no_info_before_validator_function(
+            lambda given: given if isinstance(given, list) else [given], handler(source)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """An entry, or a list of them."""
+        several = handler(schema)
+        return {"anyOf": [several.get("items", {}), several]}
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    """The values, each of which stands once."""
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise ValueError(f"lists {value!r} twice")
+    return values
+
+
+# The length is checked first: comparing each with each is then quick.
+Axis = Annotated[
+    tuple[T, ...],
+    Field(min_length=1, max_length=MAX_VALUES),
+    AfterValidator(_distinct),
+    OneOrMore(),
+]
+
+
+def _stack(given: Any) -> Any:
+    """A stack as text or as a mapping; its parts are checked by `harness.stack.parse`."""
+    if (isinstance(given, str) and given.strip()) or (isinstance(given, dict) and given):
+        return given
+    raise ValueError("must name techniques, such as gqa+paged or {cache: {paged: {block: 16}}}")
+
+
+StackText = Annotated[Any, BeforeValidator(_stack, json_schema_input_type=str | dict[str, Any])]

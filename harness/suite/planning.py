@@ -1,0 +1,141 @@
+"""A suite to its cases: every point with its model and engine plan, or why it cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from harness import stack as stacks
+from harness.errors import UnfitError, UsageError, unknown
+from harness.model import source as models
+from harness.model.source import ModelSource
+from harness.plan import EnginePlan, Limits
+from harness.suite.case import Case, GeneratePoint, StackSpec
+from harness.suite.grid import Grid, Point, grid
+from harness.suite.schema import Profile, Suite
+from harness.suite.settings import with_profile
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case and its plan; without a plan, `unsupported` says why it cannot run."""
+
+    case: Case
+    plan: EnginePlan | None
+    unsupported: str | None
+
+
+def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Planned]:
+    """The suite's cases under a profile, in the stable order of `harness.suite.grid`.
+
+    Args:
+        suite: as loaded; its profile is laid over it here.
+        profile: the kind of device.
+        only: globs on the stack's label or the case's title ("gqa*", "* B8 *"); a case that
+            matches one of them is kept.
+
+    Raises:
+        UsageError: no model is named, nothing is left of the grid, a glob matches nothing.
+        UnfitError: none of the cases can run; the sentence is that of the first.
+    """
+    laid = with_profile(suite, profile)
+    if laid.model is None:
+        raise UsageError(
+            f"{laid.document.name} names no model for the profile {profile}; add model: zoo/small, "
+            f"or the same under profiles: {profile}:"
+        )
+    built = grid(laid)
+    points = built.points()
+    if not points:
+        raise UsageError(
+            f"{laid.document.place(('exclude',))}: exclude takes out all {built.size:,} points of "
+            "the grid; nothing is left to measure"
+        )
+    planner = _Planner(laid, laid.model, built)
+    planned = _matching([planner.plan(point) for point in points], only)
+    if all(entry.plan is None for entry in planned):
+        raise UnfitError(f"{laid.document.name}: no case can run; {planned[0].unsupported}")
+    return planned
+
+
+@dataclass
+class _Planner:
+    """Plans the points of one suite; what points share is worked out once."""
+
+    suite: Suite
+    model: str
+    grid: Grid
+    # A model that is not found costs the stacks that ask for it, not the suite.
+    sources: dict[tuple[str, ...], ModelSource | UsageError] = field(default_factory=dict)
+    parts: dict[str, list[stacks.Part]] = field(default_factory=dict)
+    workloads: dict[Point, GeneratePoint] = field(default_factory=dict)
+    plans: dict[Point, EnginePlan | UsageError] = field(default_factory=dict)
+
+    def plan(self, point: Point) -> Planned:
+        """The case at a point, and its plan or the reason why there is none."""
+        values = dict(zip(self.grid.axes, point, strict=True))
+        stack = self.grid.stacks[values["stack"]]
+        source = self._source(stack)
+        found = source if isinstance(source, ModelSource) else None
+        case = Case(
+            stack=stack,
+            model=found.name if found else self.model,
+            checkpoint_hash=found.checkpoint_hash if found else None,
+            workload=self._workload(point),
+            backend=values["backend"],
+            dtype=values["dtype"],
+            threads=values["threads"],
+            cuda_graph=self.suite.measure.cuda_graph,
+        )
+        plan = self._plan(case, source) if isinstance(source, ModelSource) else source
+        if isinstance(plan, EnginePlan):
+            return Planned(case, plan, None)
+        return Planned(case, None, str(plan))
+
+    def _source(self, stack: StackSpec) -> ModelSource | UsageError:
+        architectures = tuple(choice.technique for choice in stack.architecture)
+        if architectures not in self.sources:
+            try:
+                self.sources[architectures] = models.find(self.model, architectures)
+            except UsageError as error:
+                self.sources[architectures] = error
+        return self.sources[architectures]
+
+    def _workload(self, point: Point) -> GeneratePoint:
+        names = list(self.suite.workload.axes())
+        key = point[-len(names) :]
+        if key not in self.workloads:
+            values = dict(zip(names, key, strict=True))
+            self.workloads[key] = self.suite.workload.point(values)
+        return self.workloads[key]
+
+    def _plan(self, case: Case, source: ModelSource) -> EnginePlan | UsageError:
+        label, work = case.stack.label, case.workload
+        max_tokens = work.prompt_tokens + work.new_tokens
+        key = (label, case.backend, case.dtype, work.batch, max_tokens)
+        if key not in self.plans:
+            if label not in self.parts:
+                self.parts[label] = stacks.techniques(case.stack)
+            limits = Limits(slots=work.batch, max_tokens=max_tokens)
+            bare = EnginePlan(source.shape, case.dtype, case.backend, limits)
+            try:
+                self.plans[key] = stacks.assemble(label, self.parts[label], bare, source)
+            except UnfitError as error:
+                self.plans[key] = error
+        return self.plans[key]
+
+
+def _matching(planned: list[Planned], only: Sequence[str]) -> list[Planned]:
+    """The cases that one of the globs matches; all when there is none."""
+    if not only:
+        return planned
+    names = [(entry.case.stack.label, entry.case.title) for entry in planned]
+    for glob in only:
+        if not any(fnmatchcase(name, glob) for pair in names for name in pair):
+            raise unknown("--only pattern", glob, {label for label, _ in names})
+    return [
+        entry
+        for entry, pair in zip(planned, names, strict=True)
+        if any(fnmatchcase(name, glob) for glob in only for name in pair)
+    ]
