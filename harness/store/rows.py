@@ -30,7 +30,7 @@ __all__ = [
 
 # Whether a number was measured, computed for hardware we do not have, or read from compiled code.
 Source = Literal["measured", "predicted", "static"]
-# "running" stays behind when a sweep is killed; `--resume` and a stale lock tell it from a live one.
+# "running" stays behind where a sweep was killed; `--resume` continues it.
 SweepStatus = Literal["running", "complete", "interrupted", "failed"]
 
 
@@ -45,7 +45,7 @@ class SweepStart(Record):
     suite_hash: str
     suite_text: str
     argv: tuple[str, ...]
-    seed: int
+    seed: int = Field(ge=-(2**63), lt=2**63)  # what a database's integer holds
     started_at: AwareDatetime
     hardware: HardwareRow
     environment: EnvironmentRow

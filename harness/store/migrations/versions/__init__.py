@@ -1,0 +1,1 @@
+"""One file a schema revision, oldest first: vNNNN_<what_changed>.py."""
