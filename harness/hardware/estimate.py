@@ -1,0 +1,132 @@
+"""What a case will take and what it cannot beat, from shapes and ceilings alone. No torch.
+
+Work is counted by the techniques' own cost functions, folded in order of apply. A step takes at
+least the larger of its bytes over the bandwidth and its FLOPs over the peak: the roofline of
+lecture 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.cost import Cost, widen_when_recomputed
+from harness.hardware.ceilings import Ceilings
+from harness.plan import EnginePlan, Trait
+from harness.shape import DTYPE_BYTES, BatchShape
+from harness.stack import Part, techniques
+from harness.suite.case import GeneratePoint, StackSpec
+
+# Crude, and only for planning: a small model in PyTorch reaches about this share of its floor, and
+# each operation costs about this much on top, on a CPU and on a GPU alike.
+EFFICIENCY = 0.5
+SECONDS_PER_LAUNCH = 8e-6
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one case is expected to take. Seconds are None where no ceilings are known."""
+
+    weights_bytes: int
+    state_bytes: int  # held at the end: B (P + N - 1) entries
+    reserved_bytes: int
+    peak_bytes: int  # weights, reserved state and the largest activations; loading not counted
+    seconds_per_repetition: float | None
+
+
+def of_case(
+    plan: EnginePlan, stack: StackSpec, point: GeneratePoint, ceilings: Ceilings | None
+) -> Estimate:
+    """Memory and time of one repetition of a `generate` point: B prompts of P tokens, N new ones.
+
+    Args:
+        plan: the resolved stack on its model.
+        stack: whose techniques' costs are folded.
+        ceilings: of the device; None leaves the time unknown.
+    """
+    parts = techniques(stack)
+    B, P, N = point.batch, point.prompt_tokens, point.new_tokens
+    weights = _weights_bytes(plan, parts)
+    entry = _entry_bytes(plan, parts)
+    # The last token is never fed back, so it is never cached.
+    state = B * (P + N - 1) * entry
+    capacity = plan.limits.slots * (plan.limits.max_tokens + plan.limits.lookahead) * entry
+    reserved = max(state, capacity)
+    longest = P if Trait.INCREMENTAL in plan.traits else P + N - 1
+    return Estimate(
+        weights_bytes=weights,
+        state_bytes=state,
+        reserved_bytes=reserved,
+        peak_bytes=weights + reserved + _activation_bytes(plan, B * longest, B),
+        seconds_per_repetition=None if ceilings is None else _seconds(plan, parts, point, ceilings),
+    )
+
+
+def floor_seconds(
+    plan: EnginePlan, batch: BatchShape, ceilings: Ceilings, stack: StackSpec
+) -> float:
+    """The physical floor of one forward: a right measurement is below it by headroom at most.
+
+    max(FLOPs / peak, bytes / bandwidth), where bytes that the last-level cache may still hold move
+    at its rate. A dtype without a measured peak is bounded by its bytes alone.
+    """
+    return _floor_seconds(plan, step_cost(plan, stack, batch), ceilings)
+
+
+def step_cost(plan: EnginePlan, stack: StackSpec, batch: BatchShape) -> Cost:
+    """Work of one forward; without an incremental cache, of the whole sequences."""
+    return _fold(plan, techniques(stack), batch)
+
+
+def _fold(plan: EnginePlan, parts: Sequence[Part], batch: BatchShape) -> Cost:
+    counted = widen_when_recomputed(plan, batch)
+    total = Cost()
+    for technique, options in parts:
+        total = technique.cost(total, plan, options, counted)
+    return total
+
+
+def _floor_seconds(plan: EnginePlan, work: Cost, ceilings: Ceilings) -> float:
+    moved = work.weight_bytes
+    # Where nothing is held between forwards, keys and values may never leave the processor.
+    if Trait.INCREMENTAL in plan.traits:
+        moved += work.state_read_bytes
+    return max(ceilings.seconds_to_compute(work.flops, plan.dtype), ceilings.seconds_to_move(moved))
+
+
+def _weights_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
+    """Bytes of all weights: those a forward multiplies with, the embedding and the norms."""
+    shape, size = plan.shape, DTYPE_BYTES[plan.dtype]
+    embedding = 0 if shape.tied else shape.vocab * shape.width
+    norms = (2 * shape.layers + 1) * shape.width
+    multiplied = _fold(plan, parts, BatchShape(1, 1, 0)).weight_bytes
+    return round(multiplied + (embedding + norms) * size)
+
+
+def _entry_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
+    """Bytes of state that one token of one sequence adds, over all layers; 0 without a cache."""
+    if Trait.INCREMENTAL not in plan.traits:
+        return 0
+    return round(_fold(plan, parts, BatchShape(1, 1, 0)).state_write_bytes)
+
+
+def _activation_bytes(plan: EnginePlan, rows: int, sequences: int) -> int:
+    """The widest moment of a layer over all rows of a forward, and the logits in float32."""
+    s, size = plan.shape, DTYPE_BYTES[plan.dtype]
+    attention = 2 * (s.heads + s.kv_heads) * s.head_dim
+    return rows * (3 * s.width + max(attention, 3 * s.ff)) * size + sequences * s.vocab * 4
+
+
+def _seconds(
+    plan: EnginePlan, parts: Sequence[Part], point: GeneratePoint, ceilings: Ceilings
+) -> float:
+    """Prefill and N - 1 decode steps; the steps by Simpson's rule, exact for quadratic growth."""
+    B, P, steps = point.batch, point.prompt_tokens, point.new_tokens - 1
+
+    def forward(batch: BatchShape) -> float:
+        work = _fold(plan, parts, batch)
+        floor = _floor_seconds(plan, work, ceilings)
+        return floor / EFFICIENCY + work.launches * SECONDS_PER_LAUNCH
+
+    first, middle, last = (forward(BatchShape(B, 1, P + steps * i // 2)) for i in range(3))
+    return forward(BatchShape(B, P, 0)) + steps * (first + 4 * middle + last) / 6

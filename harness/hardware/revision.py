@@ -1,0 +1,90 @@
+"""Which code was measured: the git commit of the harness, and what was changed on top of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.hardware.identity import RevisionRow
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+# Larger untracked files (weights, databases) enter the hash by name and size alone.
+_HASHED_BYTES = 16 * 1024**2
+_TIMEOUT_SECONDS = 30
+
+
+def revision(folder: Path = _CHECKOUT) -> RevisionRow | None:
+    """Commit, parent, branch, time and uncommitted changes of the checkout at `folder`.
+
+    None where there is nothing to say: git is missing, `folder` is not the top of a checkout with
+    a commit, or the harness is installed somewhere inside another project's checkout.
+    """
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    if top is None or commit is None or Path(top).resolve() != folder.resolve():
+        return None
+    diff_hash = _diff_hash(folder)
+    committed = _git(folder, "show", "--no-patch", "--format=%ct", "HEAD")
+    return RevisionRow(
+        repo=_repo(folder),
+        commit=commit,
+        parent=_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^"),
+        branch=_git(folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
+        committed_at=datetime.fromtimestamp(int(committed), UTC) if committed else None,
+        dirty=bool(diff_hash),
+        diff_hash=diff_hash,
+    )
+
+
+def _repo(folder: Path) -> str:
+    """Host and path of the remote, without scheme, user or password; else the folder's name."""
+    url = _git(folder, "remote", "get-url", "origin")
+    if not url or "/" not in url.strip("/") or url.startswith(("/", ".", "file:")):
+        return folder.resolve().name
+    bare = re.sub(r"^[a-z+]+://", "", url)
+    bare = re.sub(r"^[^/@]*@", "", bare).removesuffix(".git")
+    return re.sub(r"^([^/:]+):(?!\d)", r"\1/", bare)
+
+
+def _diff_hash(folder: Path) -> str:
+    """SHA-256 over the changes of tracked files and the untracked ones; "" for a clean tree."""
+    diff = _git_bytes(folder, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv")
+    listed = _git_bytes(folder, "ls-files", "--others", "--exclude-standard", "-z")
+    untracked = sorted(name for name in (listed or b"").split(b"\0") if name)
+    if not diff and not untracked:
+        return ""
+    digest = hashlib.sha256(diff or b"")
+    for name in untracked:
+        path = folder / os.fsdecode(name)
+        # A file may vanish between listing and reading; its name is then all there is to say.
+        size = path.stat().st_size if path.is_file() else 0
+        digest.update(b"\0" + name + b"\0" + str(size).encode() + b"\0")
+        if path.is_file() and size <= _HASHED_BYTES:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    answer = _git_bytes(folder, *arguments)
+    return answer.decode(errors="replace").strip() or None if answer is not None else None
+
+
+def _git_bytes(folder: Path, *arguments: str) -> bytes | None:
+    """Standard output of git, None when it failed or is missing."""
+    # Inside a git hook these point at another repository.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-c", f"safe.directory={folder.resolve()}", "-c", "core.fsmonitor=false"]
+    try:
+        done = subprocess.run(
+            [*command, "-C", str(folder), *arguments],
+            capture_output=True,
+            env=variables,
+            timeout=_TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
