@@ -48,7 +48,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """
     choices = sorted(known)
     name = printable(name)
-    close = get_close_matches(name, choices, n=1, cutoff=0.5)
+    begun = [choice for choice in choices if len(name) > 2 and choice.startswith(name)]
+    close = begun or get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:
         return UsageError(f"unknown {kind} '{name}'; did you mean '{close[0]}'?")
     listed = ", ".join(choices) if choices else "none"

@@ -135,7 +135,7 @@ def _options(text: str, shown: str) -> dict[str, Any]:
     for piece in split(text, ",", f"stack '{shown}'"):
         key, equals, given = piece.partition("=")
         key = key.strip()
-        if not equals or not key or key in options:
+        if not (equals and key and given.strip()) or key in options:
             raise UsageError(
                 f"stack '{shown}': options are written option=value, each once "
                 f"(got '{printable(piece.strip(), 40)}')"

@@ -14,6 +14,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from harness.errors import printable
+
 # Bounds no grid reaches on purpose, so that a slip of the keyboard is a sentence and not a week.
 MAX_BATCH = 65_536
 MAX_TOKENS = 16_777_216  # 16 Mi; the longest published contexts have 10 million tokens
@@ -36,32 +38,31 @@ class OneOrMore:
     ) -> CoreSchema:
         """The list's own schema, with one value wrapped before it."""
         return core_schema.no_info_before_validator_function(
-            lambda given: given if isinstance(given, list) else [given], handler(source)
+            lambda given: tuple(given) if isinstance(given, list) else (given,), handler(source)
         )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """An entry, or a list of them."""
-        several = handler(schema)
+        several = handler(schema) | {"minItems": 1, "maxItems": MAX_VALUES, "uniqueItems": True}
         return {"anyOf": [several.get("items", {}), several]}
 
 
 def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    """The values, each of which stands once."""
+    """The values, at least one, each of which stands once."""
+    if not values:
+        raise ValueError("must not be empty")
+    # Before each is compared with each, so that this stays quick.
+    if len(values) > MAX_VALUES:
+        raise ValueError(f"lists {len(values)} values; an axis has at most {MAX_VALUES}")
     for i, value in enumerate(values):
         if value in values[:i]:
-            raise ValueError(f"lists {value!r} twice")
+            raise ValueError(f"lists {printable(str(value), 40)} twice")
     return values
 
 
-# The length is checked first: comparing each with each is then quick.
-Axis = Annotated[
-    tuple[T, ...],
-    Field(min_length=1, max_length=MAX_VALUES),
-    AfterValidator(_distinct),
-    OneOrMore(),
-]
+Axis = Annotated[tuple[T, ...], AfterValidator(_distinct), OneOrMore()]
 
 
 def _stack(given: Any) -> Any:

@@ -54,6 +54,9 @@ def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Plan
         )
     planner = _Planner(laid, laid.model, built)
     planned = _matching([planner.plan(point) for point in points], only)
+    missing = [found for found in planner.sources.values() if isinstance(found, UsageError)]
+    if len(missing) == len(planner.sources):
+        raise UsageError(f"{laid.document.place(('model',))}: {missing[0]}")
     if all(entry.plan is None for entry in planned):
         raise UnfitError(f"{laid.document.name}: no case can run; {planned[0].unsupported}")
     return planned

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from harness.errors import printable
 from harness.records import Record
 
 
@@ -47,7 +48,7 @@ def _preset(given: Any) -> Any:
     if given not in PRESETS:
         close = get_close_matches(given[:80], PRESETS, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(PRESETS)}"
-        raise ValueError(f"is no known preset (got '{given[:40]}'); {hint}")
+        raise ValueError(f"names the unknown preset '{printable(given, 40)}'; {hint}")
     return PRESETS[given].model_dump()
 
 

@@ -85,7 +85,12 @@ def dotted(path: KeyPath) -> str:
 def _sentence(model: type[BaseModel], fault: ErrorDetails, noun: str) -> tuple[KeyPath, str]:
     """Where a fault is, and what is wrong there."""
     path, known = _walk(model, fault["loc"])
-    kind, context = fault["type"], fault.get("ctx", {})
+    kind = fault["type"]
+    # Bounds of numbers are floats there: 1 reads better than 1.0.
+    context = {
+        key: int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+        for key, bound in fault.get("ctx", {}).items()
+    }
     if kind == "extra_forbidden":
         inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
         return (
