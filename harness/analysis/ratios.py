@@ -1,6 +1,7 @@
 """How many times better a result is than the baseline at the same point, with an interval.
 
-Pairs are formed by round: both sides of a round ran close in time, so a drift of the machine cancels.
+Pairs are formed by round: both sides of a round ran close in time, so that a drift of the machine
+cancels.
 """
 
 from __future__ import annotations
@@ -83,11 +84,10 @@ def family(case: Case) -> str:
     Stacks of one sweep run different members of a family, zoo/small-mha and zoo/small-gqa; that is
     the comparison, not an obstacle to it.
     """
-    names = [choice.technique for choice in case.stack.architecture]
-    for joint in ("-", "+"):
-        ending = "-" + joint.join(names)
-        if case.model.endswith(ending):
-            return case.model.removesuffix(ending)
+    if case.model.startswith("zoo/"):
+        for choice in case.stack.architecture:
+            if case.model.endswith(f"-{choice.technique}"):
+                return case.model.removesuffix(f"-{choice.technique}")
     return case.model
 
 

@@ -6,17 +6,18 @@ samples of one process, which would call most pairs of identical programs differ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.analysis.intervals import geometric_mean
+from harness.analysis.steps import StepGrowth, step_growth
 from harness.suite.case import Case
 from harness.worker.job import GateResult, MetricValue, Status
 
 if TYPE_CHECKING:
-    from harness.store import StoredRun
+    from harness.store.rows import StoredRun
 
 # From worst to best. A wrong output is worse than none; a round nobody tried says nothing.
 SEVERITY: tuple[Status, ...] = (
@@ -77,6 +78,8 @@ class Result:
     gates: tuple[GateSummary, ...]
     run_ids: tuple[int, ...]
     implementations: tuple[tuple[str, str], ...]  # operation, implementation
+    telemetry: tuple[Mapping[str, Any], ...] = ()  # what each run noted about itself
+    step_growth: StepGrowth | None = None
 
     @property
     def failed(self) -> bool:
@@ -139,6 +142,8 @@ def _result(runs: list[StoredRun]) -> Result:
         gates=_gates([gate for record in records for gate in record.gates]),
         run_ids=tuple(run.id for run in runs),
         implementations=tuple(sorted({i for r in records for i in r.implementations.items()})),
+        telemetry=tuple(record.telemetry for record in records),
+        step_growth=step_growth(runs[0].case, measured) if worst.status == "ok" else None,
     )
 
 
@@ -151,7 +156,7 @@ def _reason(status: Status, rounds: list[tuple[int, Status, str]]) -> str | None
     if len(same) == len(rounds):
         return text
     which = ", ".join(str(number) for number, _ in same)
-    return f"{text} (round {which}; {len(rounds) - len(same)} other rounds were not so)"
+    return f"{text} (round {which} of {len(rounds)})"
 
 
 def _gates(gates: list[GateResult]) -> tuple[GateSummary, ...]:
@@ -161,9 +166,7 @@ def _gates(gates: list[GateResult]) -> tuple[GateSummary, ...]:
         same = [gate for gate in gates if gate.name == name]
         worst = min(same, key=lambda gate: (gate.passed, -_strain(gate)))
         passed = [gate for gate in same if gate.passed]
-        summaries.append(
-            GateSummary(name, len(passed) == len(same), len(same), len(passed), worst)
-        )
+        summaries.append(GateSummary(name, len(passed) == len(same), len(same), len(passed), worst))
     return tuple(summaries)
 
 

@@ -1,0 +1,117 @@
+"""Which plots a sweep is worth: what is drawn in each, and the sentence below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from harness.analysis.ratios import Point, point
+from harness.analysis.results import Estimate, Result
+from harness.analysis.state import FORMULA, StateRow
+from harness.metrics import METRICS
+from harness.report import drawing
+from harness.report.drawing import Bars, Panel
+from harness.suite.case import GeneratePoint
+
+_MOST_PANELS = 6
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing with its title and the sentence below it."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+def plots(
+    results: Sequence[Result], states: Sequence[StateRow], stacks: Sequence[str], metric: str
+) -> list[Plot]:
+    """What this sweep has points enough for; `stacks` is the order of the colours.
+
+    `metric` is a time: it is drawn against the prompt's length, throughput against the batch.
+    """
+    drawn = []
+    if METRICS[metric].unit == "ns":
+        name = {"tpot": "Time per token", "ttft": "Time to first token"}.get(metric, metric)
+        panels = _panels(results, metric, "prompt_tokens", lambda w: f"batch {w.batch}")
+        drawn.append(
+            _plot(panels, stacks, f"{name} against prompt length", "prompt tokens", "ms", 1e6)
+        )
+    panels = _panels(results, "throughput", "batch", lambda w: f"prompt {w.prompt_tokens}")
+    title = "Throughput against batch"
+    drawn += [_plot(panels, stacks, title, "batch", "tokens/s", 1.0), _memory(states, stacks)]
+    return [plot for plot in drawn if plot is not None]
+
+
+def _panels(
+    results: Sequence[Result], metric: str, axis: str, name: Callable[[GeneratePoint], str]
+) -> list[Panel]:
+    """One panel for each set of conditions that has two places or more on the axis."""
+    grouped: dict[Point, list[Result]] = {}
+    for result in results:
+        value = result.value(metric)
+        if value is not None and value > 0:
+            at = point(result)
+            key = replace(at, workload=at.workload.model_copy(update={axis: 1}))
+            grouped.setdefault(key, []).append(result)
+    several = len({replace(key, workload=_NOWHERE) for key in grouped}) > 1
+    panels = []
+    for key, members in grouped.items():
+        if len({getattr(r.case.workload, axis) for r in members}) < 2:
+            continue
+        series: dict[str, list[tuple[float, Estimate]]] = {}
+        for result in members:
+            place = getattr(result.case.workload, axis)
+            series.setdefault(result.case.stack.label, []).append((place, result.metrics[metric]))
+        extra = f", {key.backend} {key.dtype}, {key.threads} thr." if several else ""
+        panels.append(Panel(f"{name(members[0].case.workload)}{extra}", series))
+    return panels
+
+
+_NOWHERE = GeneratePoint(batch=1, prompt_tokens=1, new_tokens=1)
+
+
+def _plot(
+    panels: Sequence[Panel],
+    stacks: Sequence[str],
+    title: str,
+    axis: str,
+    unit_name: str,
+    unit: float,
+) -> Plot | None:
+    if not panels:
+        return None
+    shown = panels[:_MOST_PANELS]
+    y_label = f"{title.split(' against')[0].lower()} ({unit_name})"
+    if unit_name == "tokens/s":
+        y_label = unit_name
+    svg = drawing.lines(shown, stacks, axis, y_label, unit, salt=title)
+    caption = "Geometric means over processes with 95 % t intervals."
+    return Plot(title, caption + _left_out(panels), svg)
+
+
+def _memory(states: Sequence[StateRow], stacks: Sequence[str]) -> Plot | None:
+    """State measured, as bars, beside the formula, as dashes."""
+    grouped: dict[Point, Bars] = {}
+    for row in states:
+        at = point(row.result)
+        w = at.workload
+        key = replace(at, workload=w.model_copy(update={"prompt_tokens": 1}))
+        panel = grouped.setdefault(key, Bars(f"batch {w.batch}, new {w.new_tokens}", {}))
+        values = panel.series.setdefault(row.result.case.stack.label, {})
+        values[str(w.prompt_tokens)] = (row.measured_bytes, row.formula_bytes)
+    if not any(row.measured_bytes for row in states):
+        return None
+    panels = list(grouped.values())
+    svg = drawing.bars(panels[:_MOST_PANELS], stacks, "state (MB)", 1e6, "memory")
+    caption = (
+        f"Bars: bytes of the entries held at the end, read off the tensors. Dashes: {FORMULA}."
+    )
+    return Plot("State held", caption + _left_out(panels), svg)
+
+
+def _left_out(panels: Sequence[object]) -> str:
+    more = len(panels) - _MOST_PANELS
+    return f" {more} further sets of conditions are in the table only." if more > 0 else ""
