@@ -1,8 +1,8 @@
-"""Which techniques there are and where: found by name, imported only when named.
+"""Which techniques and kernels there are: found by folder name, imported only when named.
 
-Three places: folders of `techniques/`, the entry-point group `harness.techniques` of installed
-distributions, and plugin paths (a folder of technique folders, or one technique folder). A plugin
-that cannot be imported is an error of its own name and stops no other.
+Techniques have three places: folders of `techniques/`, the entry-point group `harness.techniques`
+of installed distributions, and plugin paths (a folder of technique folders, or one technique's
+folder). A plugin that cannot be imported is an error of its own name and stops no other.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from types import ModuleType
 from typing import Any
 
 from harness.errors import UsageError, printable, unknown
+from harness.kernel import KernelSpec
 from harness.technique import Technique, TechniqueOptions
 
 ENTRY_POINT_GROUP = "harness.techniques"
 _PACKAGE = "harness.techniques"
 _BUILT_IN = Path(__file__).parent / "techniques"
+_KERNELS = Path(__file__).parent / "kernels"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -213,3 +215,22 @@ def _checked(name: str, technique: Any, where: str) -> Technique[Any]:
             "a stack may name a technique without options"
         )
     return technique
+
+
+def kernel_names() -> list[str]:
+    """Every kernel's name, sorted, without importing one."""
+    return [path.name for path in _folders_in(_KERNELS)]
+
+
+def kernel(name: str) -> KernelSpec:
+    """The spec of the kernel of that name. UsageError with the closest name otherwise."""
+    if name not in kernel_names():
+        raise unknown("kernel", name, kernel_names())
+    try:
+        spec = import_module(f"harness.kernels.{name}").SPEC
+    except Exception as error:
+        reason = printable(f"{type(error).__name__}: {error}", limit=200)
+        raise UsageError(f"kernel '{name}' cannot be imported: {reason}") from error
+    if not isinstance(spec, KernelSpec):
+        raise UsageError(f"kernel '{name}' does not set SPEC = KernelSpec(...) in __init__.py")
+    return spec

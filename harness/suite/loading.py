@@ -8,7 +8,7 @@ from harness import paths
 from harness.errors import UsageError, printable, unknown
 from harness.suite import document
 from harness.suite.grid import grid
-from harness.suite.schema import PROFILES, Suite
+from harness.suite.schema import Suite
 from harness.suite.settings import with_profile
 
 
@@ -26,8 +26,7 @@ def load(path: str | Path) -> Suite:
 
 def check(suite: Suite) -> None:
     """Refuse what the keys alone cannot show, under every profile that the suite has."""
-    given = [profile for profile in PROFILES if getattr(suite.profiles, profile)]
-    for laid in [suite, *(with_profile(suite, profile) for profile in given)]:
+    for laid in [suite, *(with_profile(suite, profile) for profile in suite.profiles.given())]:
         grid(laid)
 
 

@@ -85,6 +85,10 @@ class Profiles(Record):
     cpu: dict[str, Any] = Field(default_factory=dict)
     cuda: dict[str, Any] = Field(default_factory=dict)
 
+    def given(self) -> tuple[Profile, ...]:
+        """The profiles that lay something over."""
+        return tuple(profile for profile in PROFILES if getattr(self, profile))
+
 
 class Suite(Record):
     """One suite. `include`, `exclude` and `profiles` say how the grid departs from a product."""

@@ -1,0 +1,74 @@
+"""`harness suite`: check a suite file, or print the JSON schema of one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.listing import PluginPaths
+
+if TYPE_CHECKING:
+    from harness.suite import Profile, Suite
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="workload.batch=1,8; may be repeated."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `suite` to the application."""
+    group = typer.Typer(name="suite", help="Check suites.", no_args_is_help=True)
+    group.command()(check)
+    group.command()(schema)
+    app.add_typer(group)
+
+
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A suite file or its name.")],
+    settings: Settings = None,
+    plugin_path: PluginPaths = None,
+) -> None:
+    """Check a suite and say what it would measure under each of its profiles.
+
+    Ends with 2 where the suite is wrong, or where none of its cases could run.
+    """
+    from harness import registry
+    from harness.suite import load, override
+
+    registry.install(plugin_path or [])
+    suite = override(load(file), settings or [])
+    typer.echo(f"{suite.suite}: {suite.about or 'good'}")
+    profiles: tuple[Profile, ...] = suite.profiles.given() or ("cpu",)
+    for profile in profiles:
+        _summarize(suite, profile)
+
+
+def schema() -> None:
+    """Print the JSON schema of suite files, for editors."""
+    from harness.suite import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def _summarize(suite: Suite, profile: Profile) -> None:
+    """Cases, runs and stacks of one profile, and why some cannot run."""
+    from harness.suite import cases, with_profile
+
+    planned = cases(suite, profile)
+    laid = with_profile(suite, profile)
+    runnable = [entry for entry in planned if entry.plan]
+    typer.echo(
+        f"  {profile}: {len(runnable)} cases in {laid.measure.rounds} rounds, "
+        f"{len(runnable) * laid.measure.rounds} runs"
+    )
+    counts = Counter(entry.case.stack.label for entry in runnable)
+    models = {entry.case.stack.label: entry.case.model for entry in runnable}
+    for label, count in counts.items():
+        typer.echo(f"    {label}: {count} cases on {models[label]}")
+    reasons = Counter(entry.unsupported for entry in planned if entry.unsupported)
+    for reason, count in reasons.items():
+        typer.echo(f"    not supported, {count} cases: {reason}")
