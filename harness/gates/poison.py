@@ -5,26 +5,44 @@ The references run only after the engine did, so no freed memory holds the right
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
+
+# Every way in which Python code asks PyTorch for memory without saying what is in it.
+_UNWRITTEN = {
+    torch.empty,
+    torch.empty_like,
+    torch.empty_permuted,
+    torch.empty_strided,
+    torch.Tensor.new_empty,
+    torch.Tensor.new_empty_strided,
+}
+
+
+class _Poison(TorchFunctionMode):
+    """Fills what comes unwritten: NaN, or the largest integer, which no index or token is."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func not in _UNWRITTEN:
+            return result
+        if result.is_floating_point() or result.is_complex():
+            return result.fill_(torch.nan)
+        return result.fill_(True if result.dtype is torch.bool else torch.iinfo(result.dtype).max)
 
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """Inside, `torch.empty` and its kind come filled with NaN (integers with their largest value).
-
-    That is a side effect of PyTorch's deterministic mode, which may choose other algorithms too;
-    the gate after timing therefore runs without it.
-    """
-    before = torch.are_deterministic_algorithms_enabled()
-    only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*deterministic.*")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(before, warn_only=only_warned)
+    """Inside, `torch.empty` and its kind come filled. Algorithms stay those that are timed."""
+    with _Poison():
+        yield

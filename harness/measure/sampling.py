@@ -24,6 +24,8 @@ Repeat = Callable[[], Trace | None]
 # cold caches change a first repetition by far more.
 _STABLE = 1.1
 _MOST_WARM_UPS = 6
+# However many steps one repetition has, what differs between repetitions is only seen in several.
+_FEWEST_REPETITIONS = 3
 # Warm-up may take this share of a run's measuring time; the repetition that was gated came first
 # and is not counted.
 _WARM_UP_SHARE = 0.25
@@ -113,7 +115,8 @@ def sample(repeat: Repeat, settings: MeasureSettings) -> Sampled:
 
 
 def _precise(traces: Sequence[Trace], settings: MeasureSettings) -> bool:
-    if sum(len(samples(trace)) for trace in traces) < settings.min_samples:
+    enough = sum(len(samples(trace)) for trace in traces) >= settings.min_samples
+    if len(traces) < _FEWEST_REPETITIONS or not enough:
         return False
     precision = _typical(traces).precision
     return precision is not None and precision <= settings.precision

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import stack
-from harness.cost import Cost, widen_when_recomputed
 from harness.gates.plausibility import check_floor
-from harness.hardware.estimate import floor_seconds
+from harness.hardware.estimate import floor_seconds, step_cost
 from harness.measure.interval import median
 from harness.measure.latency import metrics as time_metrics
 from harness.measure.latency import step_gaps, timings
@@ -56,26 +54,25 @@ def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult
     if ceilings is None:
         notes.telemetry["plausibility"] = "not checked: this job carries no ceilings"
         return []
-    point = ground.point
+    point, stack = ground.point, ground.job.case.stack
     firsts = [max(t.ttft_ns for t in timings(trace)) for trace in sampled.traces]
     prefill = BatchShape(point.batch, point.prompt_tokens, 0)
-    floor = floor_seconds(ground.plan, prefill, ceilings)
-    gates = [check_floor("plausible_ttft", median(firsts).value, floor, "prefill of the batch")]
+    floor = floor_seconds(ground.plan, prefill, ceilings, stack)
+    headroom = ceilings.headroom
+    gates = [
+        check_floor(
+            "plausible_ttft", median(firsts).value, floor, headroom, "prefill of the batch"
+        )
+    ]
     gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
     if gaps:
         # The cheapest decode step is the first one: nothing after it can be faster.
-        floor = floor_seconds(ground.plan, _decode_step(ground, point.prompt_tokens), ceilings)
-        gates.append(check_floor("plausible_step", median(gaps).value, floor, "decode step"))
+        step = _decode_step(ground, point.prompt_tokens)
+        floor = floor_seconds(ground.plan, step, ceilings, stack)
+        gates.append(
+            check_floor("plausible_step", median(gaps).value, floor, headroom, "decode step")
+        )
     return gates
-
-
-def cost(ground: Ground, batch: BatchShape) -> Cost:
-    """Work of one forward of the stack: its techniques' costs, folded in order of apply."""
-    counted = widen_when_recomputed(ground.plan, batch)
-    total = Cost()
-    for technique, options in stack.techniques(ground.job.case.stack):
-        total = technique.cost(total, ground.plan, options, counted)
-    return total
 
 
 def _achieved(ground: Ground, step_ns: float | None) -> list[MetricValue]:
@@ -85,11 +82,12 @@ def _achieved(ground: Ground, step_ns: float | None) -> list[MetricValue]:
     if step_ns is None:
         return [_value(name, None, "no step came after the first emission") for name in names]
     step = _decode_step(ground, point.prompt_tokens + point.new_tokens // 2)
-    work = cost(ground, step)
+    stack = ground.job.case.stack
+    work = step_cost(ground.plan, stack, step)
     seconds = step_ns / 1e9
     share = None
     if ceilings is not None:
-        share = floor_seconds(ground.plan, step, ceilings) / seconds
+        share = floor_seconds(ground.plan, step, ceilings, stack) / seconds
     return [
         _value("achieved_bandwidth", work.bytes / seconds),
         _value("achieved_flops", work.flops / seconds),
