@@ -144,7 +144,7 @@ def print_list(console: Console, rows: Sequence[Sequence[str]], style: str) -> N
         left = 2 * _GAP if narrow else indent
         wrapped = textwrap.wrap(row[-1], max(console.width - left, _NARROW)) or [""]
         if narrow:
-            console.print(Text(head, style=style), no_wrap=True, crop=False)
+            console.print(Text(head.rstrip(), style=style), no_wrap=True, crop=False)
             lines = [" " * left + line for line in wrapped]
         else:
             first = Text.assemble((head, style), " " * _GAP, wrapped[0])
