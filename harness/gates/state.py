@@ -35,7 +35,7 @@ def expected_bytes(
             size = 1
             for n in shape:
                 size *= n
-            numbers += size if incremental else 0
+            numbers += size
     return numbers * point.batch * DTYPE_BYTES[dtype]
 
 

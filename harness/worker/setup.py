@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from harness import registry, stack
+from harness.engine.build import build
 from harness.errors import UsageError
 from harness.gates.judgement import Bench
 from harness.measure.prompts import PromptMaker, Share, held_out_text, text_tokens
@@ -37,8 +38,6 @@ class Ground:
     def engine(self) -> Any:
         """A new engine. It loads its weights itself: one that damages them must not damage the
         references' too."""
-        from harness.engine.build import build
-
         return build(self.plan, self.source, device=self.job.device, seed=self.job.seed)
 
 
