@@ -1,0 +1,52 @@
+"""What a sweep came to, and the exit code that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.suite.case import Case
+from harness.worker.job import Status
+
+# Statuses of runs that had a process, and of those the ones that make a command answer "no".
+_FAILED: frozenset[Status] = frozenset(
+    {"gate_failed", "oom", "timeout", "crashed", "error", "invalid"}
+)
+_MEASURED: frozenset[Status] = _FAILED | {"ok"}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A planned run that the budget had no room for."""
+
+    case: Case
+    round: int
+    expected_s: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A sweep that has ended, in whole or in part.
+
+    `signum` is the signal that cut it short, or None. `statuses` counts the last attempt of
+    every (case, round) of the sweep, those stored before a `--resume` included.
+    """
+
+    sweep_id: int
+    statuses: Mapping[Status, int]
+    left_out: tuple[LeftOut, ...] = ()
+    signum: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned run was made or recorded."""
+        return self.signum is None and not self.left_out
+
+    @property
+    def exit_code(self) -> int:
+        """0 good, 1 a case failed, 3 nothing was measured, 128 + signal when cut short."""
+        if self.signum is not None:
+            return 128 + self.signum
+        if not any(self.statuses.get(status) for status in _MEASURED):
+            return 3
+        return 1 if any(self.statuses.get(status) for status in _FAILED) else 0
