@@ -155,4 +155,4 @@ def _value(option: Any) -> str:
     """A value that reads back as itself: words bare, all else as JSON, which is YAML too."""
     if isinstance(option, str) and _BARE.fullmatch(option) and scalar(option) == option:
         return option
-    return json.dumps(option, separators=(", ", ": "))
+    return json.dumps(option, ensure_ascii=False)

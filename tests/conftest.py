@@ -1,10 +1,16 @@
 """Fixtures and the one place where tests for a device are skipped."""
 
+import sys
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from harness.registry import PluginFinder
+
+MakePlugin = Callable[..., Path]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,3 +34,59 @@ def example_sweep() -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def make_plugin(tmp_path: Path) -> Iterator[MakePlugin]:
+    """make_plugin("folder", "name", slot="cache", options="size: int = 1") -> the plugin path.
+
+    Writes a technique that leaves the plan as it is; `code` replaces its file. What was imported
+    is forgotten when the test ends.
+    """
+
+    def make(
+        path: str = "plugins",
+        name: str = "extra",
+        slot: str = "cache",
+        options: str = "",
+        apply: str = "plan",
+        code: str | None = None,
+    ) -> Path:
+        folder = tmp_path / path / name
+        folder.mkdir(parents=True, exist_ok=True)
+        text = (
+            code
+            if code is not None
+            else _PLUGIN.format(name=name, slot=slot.upper(), options=options, apply=apply)
+        )
+        (folder / "__init__.py").write_text(text)
+        return tmp_path / path
+
+    before = set(sys.modules)
+    yield make
+    for finder in [f for f in sys.meta_path if isinstance(f, PluginFinder)]:
+        sys.meta_path.remove(finder)
+    for module in set(sys.modules) - before:
+        if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[module]
+
+
+_PLUGIN = """
+from dataclasses import replace
+from harness.errors import UnfitError
+from harness.plan import EnginePlan, Trait
+from harness.technique import Exactness, Factory, Slot, Technique, TechniqueOptions
+
+class Options(TechniqueOptions):
+    "What a suite may set."
+    {options}
+
+def apply(plan, options):
+    return {apply}
+
+TECHNIQUE = Technique(
+    name="{name}", title="A test's technique", slot=Slot.{slot}, compared_with=None,
+    exactness=lambda options: Exactness.IDENTICAL, lecture="", papers=(), options=Options,
+    apply=apply, cost=lambda cost, plan, options, batch: cost, reference="harness.errors:unknown",
+)
+"""
