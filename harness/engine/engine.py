@@ -15,7 +15,8 @@ from harness.engine.runner import Runner
 from harness.engine.scheduler import Run, Scheduler, View
 from harness.model.batch import Item
 
-# Called with (request id, place, logits [rows, V]); row r decides the token at `place + r`.
+# Called with (request id, place, logits [rows, V]); row r decides the token at `place + r`. Never
+# called where a decoder fills blocks: there no one row of one step decides a token.
 Observer = Callable[[int, int, Tensor], None]
 
 
@@ -54,8 +55,10 @@ class Engine:
         return self.runner.model.implementations
 
     def submit(self, request: Request) -> None:
-        """Queue a request. One that could never fit is refused by the next step."""
-        if len(request.prompt) + request.max_new_tokens > self._max_tokens or not request.prompt:
+        """Queue a request. One that could never fit, or asks for nothing, is refused by the next
+        step."""
+        asked = len(request.prompt) + request.max_new_tokens
+        if not request.prompt or request.max_new_tokens < 1 or asked > self._max_tokens:
             self._refused.append(Emission(request.id, (), finished=True, reason="refused"))
         else:
             self._view.waiting.append(Sequence(request, list(request.prompt)))
@@ -137,20 +140,26 @@ class Engine:
     ) -> Emission | None:
         """Keep the accepted state and tokens; what to emit, None for a row that is only padding."""
         store = self.runner.store
-        if verdict.kept == list(range(len(verdict.kept))):
-            store.rewind(sequence.id, held + len(verdict.kept))
+        padding = sequence.finished is not None
+        tokens, kept = verdict.tokens, verdict.kept
+        if not padding:
+            tokens = tokens[: sequence.remaining]
+            eos = sequence.request.eos
+            if eos is not None and eos in tokens:
+                tokens = tokens[: tokens.index(eos) + 1]
+                sequence.finished = "eos"
+            if len(tokens) < len(verdict.tokens):
+                # The state of what was cut off goes too; the last token's is never held.
+                kept = kept[: len(tokens) - 1]
+        if kept == list(range(len(kept))):
+            store.rewind(sequence.id, held + len(kept))
         else:
-            store.select(sequence.id, held, verdict.kept)
-        if sequence.finished:
-            sequence.tokens += verdict.tokens
+            store.select(sequence.id, held, kept)
+        if padding:
+            sequence.tokens += tokens
             return None
-        tokens = verdict.tokens[: sequence.remaining]
-        eos = sequence.request.eos
-        if eos is not None and eos in tokens:
-            tokens = tokens[: tokens.index(eos) + 1]
-            sequence.finished = "eos"
-        if self.observer is not None and tokens:
-            decided = [0, *(offset + 1 for offset in verdict.kept)][: len(tokens)]
+        if self.observer is not None and tokens and self.decoder.causal_block == 1:
+            decided = [0, *(offset + 1 for offset in kept)]
             self.observer(sequence.id, len(sequence.tokens), logits[decided])
         sequence.tokens += tokens
         if sequence.finished is None and sequence.remaining == 0:

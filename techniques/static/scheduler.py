@@ -13,6 +13,7 @@ class Static:
 
     def __init__(self, plan: EnginePlan, options: Options) -> None:
         self._slots = plan.limits.slots
+        self._max_tokens = plan.limits.max_tokens
         self._pad_finished = options.pad_finished
         self._emit_at_end = options.emit_at_end
         self._held_back: list[Emission] = []
@@ -25,14 +26,18 @@ class Static:
         runs = []
         for sequence in view.running:
             pending = view.pending(sequence)
-            ahead = 0 if sequence.finished else view.decoder.lookahead(sequence)
-            if view.store.reserve(sequence.id, pending + ahead):
-                runs.append(Run(sequence, pending, ahead))
-            elif not sequence.finished:
+            if sequence.finished:
+                # Only padding: a row that is full, or has nothing to feed, can be left out.
+                full = len(sequence.tokens) > self._max_tokens
+                if not full and pending > 0 and view.store.reserve(sequence.id, pending):
+                    runs.append(Run(sequence, pending, 0))
+                continue
+            ahead = view.decoder.lookahead(sequence)
+            if not view.store.reserve(sequence.id, pending + ahead):
                 raise MemoryError(
                     f"a static batch of {len(view.running)} sequences does not fit its cache"
                 )
-            # A finished row is only padding: where its slot is full it can be left out.
+            runs.append(Run(sequence, pending, ahead))
         return runs
 
     def release(self, view: View, emissions: list[Emission]) -> list[Emission]:
