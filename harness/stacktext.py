@@ -16,7 +16,7 @@ from harness.technique import BASELINES, Slot
 MAX_CHARACTERS = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]{0,63}")
 _PART = re.compile(r"(?P<technique>[^()=]+?)\s*(\((?P<options>.*)\))?", re.DOTALL)
-_BARE = re.compile(r"[A-Za-z0-9_./:-]+")
+_BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -88,11 +88,14 @@ def split(text: str, separator: str, name: str) -> Iterator[str]:
     """
     open_ones: list[str] = []
     quote = ""
+    escaped = False
     start = 0
     for i, char in enumerate(text):
         if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"" and open_ones:
+            if char == quote and not escaped:
+                quote = ""
+            escaped = char == "\\" and quote == '"' and not escaped
+        elif char in "'\"":
             quote = char
         elif char in _PAIRS:
             open_ones.append(_PAIRS[char])

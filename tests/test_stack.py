@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import registry
@@ -82,7 +82,11 @@ TEXTS = st.one_of(
 )  # fmt: skip
 
 
-@given(value=st.one_of(TEXTS, st.lists(TEXTS, max_size=3), st.dictionaries(st.text("ab"), TEXTS)))
+NESTED = st.dictionaries(st.text("ab", max_size=3), TEXTS, max_size=3)
+
+
+@settings(deadline=None)
+@given(value=st.one_of(TEXTS, st.lists(TEXTS, max_size=3), NESTED))
 def test_a_label_reads_back_to_the_same_stack(value: Any) -> None:
     """Whatever value an option has, the label spells it so that `parse` reads it again."""
     from harness.stacktext import from_text, label
