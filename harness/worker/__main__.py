@@ -24,10 +24,6 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 def main(arguments: list[str]) -> int:
     """Run one job. 2 for arguments or a job that cannot be read."""
-    # An interrupt from the terminal ends this process without a traceback: the parent reports it.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    faulthandler.enable()
-    die_with_parent()
     verify = arguments[:1] == ["--verify"]
     paths = [Path(argument) for argument in arguments[verify:]]
     if len(paths) != 2:
@@ -65,4 +61,8 @@ def write_whole(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
+    # An interrupt from the terminal ends this process without a traceback: the parent reports it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    faulthandler.enable()
+    die_with_parent()
     sys.exit(main(sys.argv[1:]))
