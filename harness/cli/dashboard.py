@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import paths
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -40,10 +39,9 @@ def register(app: typer.Typer) -> None:
             from harness.store import open_reader
 
             open_reader(db).close()
-        print(f"http://{address}:{port}  (Ctrl-C ends it)")
-        code = _serve(command(str(page), address, port), environment(db))
-        if code not in (0, -2, 130):
-            raise InfrastructureError(f"streamlit ended with exit code {code}; see its lines above")
+        print(f"http://{address}:{port}  (Ctrl-C ends it)", flush=True)
+        # This process becomes the server, so that every signal ends it and nothing is left over.
+        os.execve(sys.executable, command(str(page), address, port), environment(db))  # noqa: S606
 
 
 def command(page: str, address: str, port: int) -> list[str]:
@@ -68,16 +66,3 @@ def environment(db: str | None) -> dict[str, str]:
     if db is not None:
         known["HARNESS_DB"] = db
     return known
-
-
-def _serve(arguments: list[str], variables: dict[str, str]) -> int:
-    process = subprocess.Popen(arguments, env=variables)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        # The terminal sent it to the child too; give it time to close its sockets.
-        try:
-            return process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()

@@ -24,20 +24,20 @@ def markdown(
 
 def render(told: Sheet) -> str:
     """A sheet as Markdown."""
-    parts = [f"# {_escape(told.title)}"]
+    parts = [f"# {escape(told.title)}"]
     if told.about:
-        parts.append(_escape(told.about))
-    parts.append("\n".join(f"- **{name}**: {_escape(value)}" for name, value in told.conditions))
+        parts.append(escape(told.about))
+    parts.append("\n".join(f"- **{name}**: {escape(value)}" for name, value in told.conditions))
     if told.blocks:
-        parts += ["## Results", _blocks(told), _escape(legend(told))]
+        parts += ["## Results", _blocks(told), escape(legend(told))]
     for title, rows in (("Failed", told.failures), ("Not measured", told.untried)):
         if rows:
             parts += [f"## {title}", _table(("case", "status", "reason"), rows, 3)]
     for grid in (*told.slopes, *told.details):
-        parts += [f"## {_escape(grid.title)}", _grid(grid)]
+        parts += [f"## {escape(grid.title)}", _grid(grid)]
     for title, sentences in (("Findings", told.findings), ("Notes", told.notes)):
         if sentences:
-            parts += [f"## {title}", "\n".join(f"- {_escape(s)}" for s in sentences)]
+            parts += [f"## {title}", "\n".join(f"- {escape(s)}" for s in sentences)]
     parts.append(_formulas(told))
     return "\n\n".join(parts) + "\n"
 
@@ -53,28 +53,28 @@ def _blocks(told: Sheet) -> str:
 
 def _grid(grid: Grid) -> str:
     table = _table(grid.header, grid.rows, 1)
-    return f"{table}\n\n{_escape(grid.note)}" if grid.note else table
+    return f"{table}\n\n{escape(grid.note)}" if grid.note else table
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
     """A table whose first `left` columns are text and whose others are numbers."""
     rule = ["---" if i < left else "---:" for i in range(len(header))]
     lines = [header, rule, *([*row, *[""] * (len(header) - len(row))] for row in rows)]
-    return "\n".join("| " + " | ".join(_escape(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(escape(cell) for cell in line) + " |" for line in lines)
 
 
 def _formulas(told: Sheet) -> str:
     """The definition of every number shown, folded away."""
     lines = [
         f"- **{name}** ({METRICS[name].unit}, better: {METRICS[name].direction}): "
-        f"{_escape(METRICS[name].formula)}"
+        f"{escape(METRICS[name].formula)}"
         for name in told.columns
     ]
     body = "\n".join(lines)
     return f"<details><summary>Formulas of the metrics</summary>\n\n{body}\n\n</details>"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Text that means itself in Markdown, also inside a table."""
     for character in "\\|*_<>`[]":
         text = text.replace(character, "\\" + character)
