@@ -45,10 +45,14 @@ def probabilities(logits: Tensor, samplings: Sequence[Sampling]) -> Tensor:
 
     Rows with temperature 0 get all their mass on the largest logit.
     """
-    scale = [1.0 / s.temperature if s.temperature > 0 else 1.0 for s in samplings]
-    scaled = (
-        logits.double() * torch.tensor(scale, dtype=torch.float64, device=logits.device)[:, None]
+    temperatures = torch.tensor(
+        [s.temperature if s.temperature > 0 else 1.0 for s in samplings],
+        dtype=torch.float64,
+        device=logits.device,
     )
+    # From the largest logit down and by division: no temperature, however small, overflows.
+    scaled = logits.double()
+    scaled = (scaled - scaled.max(-1, keepdim=True).values) / temperatures[:, None]
     if any(s.top_k > 0 or s.top_p < 1.0 for s in samplings):
         scaled = _truncated(scaled, samplings)
     result = torch.softmax(scaled, -1)  # [R, V]
@@ -68,7 +72,9 @@ def _truncated(scaled: Tensor, samplings: Sequence[Sampling]) -> Tensor:
     ordered = ordered.masked_fill(
         torch.arange(vocab, device=device)[None] >= k[:, None], -torch.inf
     )
-    p = torch.tensor([s.top_p for s in samplings], dtype=torch.float64, device=device)
+    # Above one where off: rounded sums must not cut a row's tail because its neighbour has a top_p.
+    limits = [s.top_p if s.top_p < 1.0 else torch.inf for s in samplings]
+    p = torch.tensor(limits, dtype=torch.float64, device=device)
     mass = torch.softmax(ordered, -1)
     # A token stays while the mass before it is below p; the first one always stays.
     before = mass.cumsum(-1) - mass
