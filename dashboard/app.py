@@ -51,7 +51,7 @@ def main() -> None:
         st.caption(escape(told.about))
     show_conditions(told)
     show_table(told)
-    ordered = order(found, told.baseline, outline(sweep.suite_text).stacks)
+    ordered = order(found, told.baseline, outline(sweep).stacks)
     show_chart(ordered, told)
     show_findings(told)
     show_samples(runs)

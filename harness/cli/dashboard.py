@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import paths
+from harness.cli.listing import Database
 from harness.errors import UsageError
 
 
@@ -18,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def dashboard(
-        db: Annotated[
-            str | None, typer.Option(envvar="HARNESS_DB", help="Database file or URL.")
-        ] = None,
+        db: Database = None,
         port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 8501,
         address: Annotated[
             str, typer.Option(help="Who may look: 127.0.0.1 is this machine only.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.listing import Database
 from harness.errors import UsageError
 
 
@@ -42,9 +43,7 @@ def register(app: typer.Typer) -> None:
         metric: Annotated[
             str | None, typer.Option(help="The metric that ratios are of, 'throughput'.")
         ] = None,
-        db: Annotated[
-            str | None, typer.Option(envvar="HARNESS_DB", help="Database file or URL.")
-        ] = None,
+        db: Database = None,
     ) -> None:
         """Report a sweep: conditions, ratios with intervals, failures, slopes, plots."""
         chosen = form or (_BY_ENDING.get(output.suffix.lower()) if output else Format.TERMINAL)

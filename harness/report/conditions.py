@@ -5,56 +5,53 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import yaml
+from itertools import pairwise
 
 from harness.analysis.ratios import family
 from harness.analysis.results import Result
 from harness.errors import HarnessError
 from harness.report import units
-from harness.stack import parse
 from harness.store.rows import SweepRow
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What a report needs of the suite's text, as far as it can be read."""
+    """What a report needs of the suite; empty where the stored text cannot be read any more."""
 
-    about: str
-    stacks: tuple[str, ...]  # labels in the suite's order
-    baseline: str | None
-    rounds: int | None
+    about: str = ""
+    stacks: tuple[str, ...] = ()  # labels in the suite's order
+    baseline: str | None = None
+    rounds: int | None = None
 
 
-def outline(suite_text: str) -> Outline:
-    """The suite's own order and baseline. A stored text is never an error: it may be of any age."""
+def outline(sweep: SweepRow) -> Outline:
+    """The suite's own order and baseline, with its profile and what `--set` changed.
+
+    Never an error: a stored text may be older than the techniques and keys of today.
+    """
+    # What is read is what planning reads; imported here, as a report of a run needs none of it.
+    from harness.suite.document import read
+    from harness.suite.grid import grid
+    from harness.suite.schema import Suite
+    from harness.suite.settings import override, with_profile
+
     try:
-        content = yaml.safe_load(suite_text)
-    except yaml.YAMLError:
-        content = None
-    suite: dict[str, Any] = content if isinstance(content, dict) else {}
-    stacks = suite.get("stacks")
-    labels = [_label(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]
-    measure = suite.get("measure")
-    rounds = measure.get("rounds") if isinstance(measure, dict) else None
-    baseline = suite.get("baseline")
-    return Outline(
-        about=str(suite.get("about") or ""),
-        stacks=tuple(label for label in labels if label),
-        baseline=_label(baseline) or None,
-        rounds=rounds if isinstance(rounds, int) else None,
-    )
-
-
-def _label(stack: Any) -> str:
-    """The label a stack has in the results; its text where it cannot be read any more."""
-    if not isinstance(stack, str | dict):
-        return ""
-    try:
-        return parse(stack).label
+        suite = Suite.of(read(sweep.suite_text, sweep.suite))
+        suite = override(suite, _given(sweep.argv, "--set"))
+        forced = _given(sweep.argv, "--profile")
+        on_gpu = "cuda" in forced or (not forced and sweep.hardware.kind == "cuda")
+        suite = with_profile(suite, "cuda" if on_gpu else "cpu")
+        built = grid(suite)
     except HarnessError:
-        return stack if isinstance(stack, str) else str(stack.get("name", ""))
+        return Outline()
+    return Outline(suite.about, tuple(built.stacks), built.baseline, suite.measure.rounds)
+
+
+def _given(argv: Sequence[str], option: str) -> list[str]:
+    """The values of an option that may be repeated, as `--set a=1` or `--set=a=1`."""
+    after = [value for flag, value in pairwise(argv) if flag == option]
+    joined = [a.removeprefix(f"{option}=") for a in argv if a.startswith(f"{option}=")]
+    return [*after, *joined]
 
 
 def conditions(sweep: SweepRow, results: Sequence[Result]) -> list[tuple[str, str]]:

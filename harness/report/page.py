@@ -28,7 +28,7 @@ def html(
 ) -> str:
     """One sweep as a page. UsageError for an unknown baseline or metric, or without a run."""
     told = sheet(sweep, results, baseline, metric)
-    ordered = order(results, told.baseline, outline(sweep.suite_text).stacks)
+    ordered = order(results, told.baseline, outline(sweep).stacks)
     stacks = list(dict.fromkeys(r.case.stack.label for r in ordered))
     drawn = plots(ordered, states(ordered, told.baseline), stacks, told.metric)
     return render(told, drawn, sweep.suite_text)
@@ -136,7 +136,9 @@ def _figure(plot: Plot, told: Sheet) -> str:
     known = dict(told.conditions)
     under = "; ".join(known[name] for name in ("cases", "hardware", "code") if name in known)
     caption = f"{escape(plot.caption)}<br>{escape(under)}"
-    return _section(plot.title, f"<figure>{plot.svg}<figcaption>{caption}</figcaption></figure>")
+    named = f'<svg role="img" aria-label="{escape(plot.title)}" '
+    svg = plot.svg.replace("<svg ", named, 1)
+    return _section(plot.title, f"<figure>{svg}<figcaption>{caption}</figcaption></figure>")
 
 
 def _section(title: str, content: str) -> str:

@@ -82,7 +82,7 @@ def sheet(
     metric: str | None = None,
 ) -> Sheet:
     """The sheet of one sweep. Raises UsageError for an unknown baseline or metric."""
-    outline = told.outline(sweep.suite_text)
+    outline = told.outline(sweep)
     label = choose_baseline(results, outline, baseline)
     if metric is not None and metric not in METRICS:
         raise unknown("metric", metric, METRICS)

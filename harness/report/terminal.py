@@ -14,6 +14,7 @@ from harness.report.sheet import Line, Sheet, sheet
 from harness.store.rows import SweepRow
 
 _COLOURS = {"better": "green", "worse": "red", "unclear": "dim"}
+_FORMULAS = "Formulas: harness list metrics."
 _GAP = 2  # blanks between columns
 _NARROW = 20  # below this a wrapped text is moved below its name
 _KEPT = 3  # stack, value and ratio are never dropped for lack of room
@@ -44,7 +45,7 @@ def print_sheet(console: Console, told: Sheet) -> None:
         console.print()
         _print_blocks(console, told)
         console.print()
-        _print_wrapped(console, legend(told), "dim")
+        _print_wrapped(console, f"{legend(told)} {_FORMULAS}", "dim")
     for title, rows, style in (
         ("Failed", told.failures, "red"),
         ("Not measured", told.untried, "yellow"),

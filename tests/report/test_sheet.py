@@ -6,7 +6,7 @@ import pytest
 
 from harness.analysis.results import Result, results
 from harness.errors import NothingMeasuredError, UsageError
-from harness.report.conditions import conditions, outline
+from harness.report.conditions import Outline, conditions, outline
 from harness.report.sheet import Sheet, sheet
 from harness.store.rows import StoredRun
 
@@ -151,20 +151,32 @@ def test_the_findings_hold_both_slopes_and_the_state(told: Sheet) -> None:
     assert any("gqa holds 4.00 times less state" in text for text in told.findings)
 
 
-@pytest.mark.parametrize("text", ["", "[1, 2", "just words", "- a\n- b", "stacks: {a: 1}", "\x00"])
-def test_any_stored_suite_text_is_read_without_an_error(text: str) -> None:
-    told = outline(text)
-    assert told.baseline is None
-    assert told.rounds is None
+@pytest.mark.parametrize("text", ["", "[1, 2", "just words", "- a\n- b", "stacks: [gone]", "\x00"])
+def test_any_stored_suite_text_is_read_without_an_error(
+    text: str, example_sweep: ModuleType, found: list[Result]
+) -> None:
+    row = example_sweep.row().model_copy(update={"suite_text": text})
+    assert outline(row) == Outline()
+    # Without the suite's word the first label of the alphabet is the baseline.
+    assert sheet(row, found).baseline == "gqa"
 
 
-def test_labels_are_those_of_the_results() -> None:
-    told = outline(
-        "stacks: [recompute + gqa(kv_heads=2), {name: chat, cache: recompute}, gone]\n"
-        "baseline: mha+contiguous\nmeasure: {rounds: 5}"
-    )
-    assert told.stacks == ("gqa(kv_heads=2)+recompute", "chat", "gone")
-    assert (told.baseline, told.rounds) == ("mha", 5)
+@pytest.mark.parametrize(
+    ("argv", "baseline", "rounds"),
+    [
+        (["sweep", "x.yaml"], "mha", 3),
+        (["sweep", "x.yaml", "--set", "baseline=gqa", "--set=measure.rounds=1"], "gqa", 1),
+        (["sweep", "x.yaml", "--profile", "cuda"], "mha+recompute", 3),
+    ],
+)
+def test_the_baseline_is_the_one_that_the_sweep_was_started_with(
+    argv: list[str], baseline: str, rounds: int, example_sweep: ModuleType
+) -> None:
+    text = example_sweep.SUITE_TEXT + "profiles: {cuda: {baseline: recompute + mha}}\n"
+    row = example_sweep.row().model_copy(update={"argv": tuple(argv), "suite_text": text})
+    told = outline(row)
+    assert (told.baseline, told.rounds) == (baseline, rounds)
+    assert told.stacks == ("mha", "gqa", "mha+recompute")
 
 
 def test_conditions_of_a_gpu_and_of_no_checkout(
