@@ -32,18 +32,19 @@ def check(
     settings: Settings = None,
     plugin_path: PluginPaths = None,
 ) -> None:
-    """Check a suite and say what it would measure under each of its profiles.
+    """Check a suite and say what it would measure under each profile that names a model.
 
-    Ends with 2 where the suite is wrong, or where none of its cases could run.
+    Ends with 2 where the suite is wrong, or where none of a profile's cases could run.
     """
     from harness import registry
-    from harness.suite import load, override
+    from harness.suite import load, override, with_profile
+    from harness.suite.schema import PROFILES
 
     registry.install(plugin_path or [])
     suite = override(load(file), settings or [])
     typer.echo(f"{suite.suite}: {suite.about or 'good'}")
-    profiles: tuple[Profile, ...] = suite.profiles.given() or ("cpu",)
-    for profile in profiles:
+    # Without any model the first profile says what is missing.
+    for profile in [p for p in PROFILES if with_profile(suite, p).model] or PROFILES:
         _summarize(suite, profile)
 
 
