@@ -46,8 +46,8 @@ def _shape(
 ) -> dict[str, int]:
     """A shape of this kernel; `block` 0 stands for contiguous, one page a slot.
 
-    `ragged` draws lengths between 0 and S, the first is S; `strided` makes k and v views of one
-    pool that interleaves them.
+    `ragged` draws lengths between 0 and S, the first is S, the last 0; `strided` makes q, k and v
+    views into larger tensors.
     """
     return {"B": B, "S": S, "N": N, "K": K, "H": H} | {
         "block": block, "ragged": ragged, "strided": strided

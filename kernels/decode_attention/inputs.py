@@ -46,23 +46,25 @@ def make(
     order = torch.randperm(P, generator=generator)
     table = order[: B * pages].reshape(B, pages)
 
-    q = torch.randn(B, N, H, generator=generator)
-    kv = torch.randn(P, K, block, 2, H, generator=generator)
+    held = torch.zeros(P, block, dtype=torch.bool)
     place = torch.arange(pages * block).reshape(pages, block)
     for b in range(B):
-        held = place < lens[b]  # [pages, block]
-        kv[table[b]] = torch.where(held[:, None, :, None, None], kv[table[b]], STALE)
-    kv[order[B * pages :]] = STALE
+        held[table[b]] = place < lens[b]
 
-    kv = kv.to(device, dtype)
-    k, v = kv.unbind(3)
-    if not shape["strided"]:
-        k, v = k.contiguous(), v.contiguous()
-    return Inputs(
-        q.to(device, dtype),
-        k,
-        v,
-        table.to(device, torch.int32),
-        lens.to(device, torch.int32),
-        H**-0.5,
-    )
+    def pool() -> Tensor:
+        drawn = torch.randn(P, K, block, H, generator=generator)
+        return torch.where(held[:, None, :, None], drawn, STALE).to(device, dtype)
+
+    q, k, v = torch.randn(B, N, H, generator=generator).to(device, dtype), pool(), pool()
+    if shape["strided"]:
+        q, k, v = _strided(q, k, v)
+    table, lens = table.to(device, torch.int32), lens.to(device, torch.int32)
+    return Inputs(q, k, v, table, lens, H**-0.5)
+
+
+def _strided(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same numbers as views into larger tensors, each with strides of its own."""
+    fused = torch.cat([q, q], dim=1)  # [B, 2N, H]: queries as part of a fused projection
+    entries = torch.stack([k, k], dim=3)  # [P, K, block, 2, H]: two streams in one pool
+    token_major = v.transpose(1, 2).contiguous()  # [P, block, K, H]
+    return fused[:, : q.shape[1]], entries[:, :, :, 0], token_major.transpose(1, 2)

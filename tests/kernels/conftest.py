@@ -1,0 +1,75 @@
+"""Tests of kernels: inputs of a shape, and the numeric gate held over an implementation.
+
+Those in `interpreted/` need TRITON_INTERPRET=1 before triton is imported: triton decides then
+whether its functions are compiled or interpreted, so one process can do only one of them.
+`test_kernel_interpreter.py` runs that folder in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.gates.tolerance import check_numeric
+from harness.kernel import KernelSpec
+from harness.technique import load
+
+collect_ignore = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["interpreted"]
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Readable ids of shapes: the numbers that are not zero."""
+    if isinstance(val, Mapping):
+        return "-".join(f"{name}{number}" for name, number in val.items() if number)
+    return None
+
+
+@pytest.fixture
+def draw() -> Callable[..., Any]:
+    """draw(spec, shape, dtype, device="cpu", seed=0) -> Inputs, the same for the same seed."""
+
+    def function(
+        spec: KernelSpec,
+        shape: Mapping[str, int],
+        dtype: torch.dtype,
+        device: str = "cpu",
+        seed: int = 0,
+    ) -> Any:
+        return load(spec.inputs)(shape, dtype, torch.Generator().manual_seed(seed), device)
+
+    return function
+
+
+@pytest.fixture
+def complaints() -> Callable[..., list[str]]:
+    """complaints(spec, inputs, candidate) -> what the numeric gate says against it; [] passes."""
+
+    def function(spec: KernelSpec, inputs: Any, candidate: Callable[..., Tensor]) -> list[str]:
+        reference = load(spec.reference)
+        exact, trusted = reference(*map(_widened, inputs)), reference(*inputs)
+        results = check_numeric(candidate(*inputs), trusted, exact, trusted.dtype)
+        return [f"{r.name}: {r.observed} > {r.bound}" for r in results if not r.passed]
+
+    return function
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill every new floating-point tensor with NaN, so that an output left unwritten shows."""
+    empty = torch.empty
+
+    def filled(*args: Any, **kwargs: Any) -> Tensor:
+        made = empty(*args, **kwargs)
+        return made.fill_(float("nan")) if made.is_floating_point() else made
+
+    monkeypatch.setattr(torch, "empty", filled)
+
+
+def _widened(value: Any) -> Any:
+    floating = isinstance(value, Tensor) and value.is_floating_point()
+    return value.double() if floating else value
