@@ -60,9 +60,7 @@ def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult
     floor = floor_seconds(ground.plan, prefill, ceilings, stack)
     headroom = ceilings.headroom
     gates = [
-        check_floor(
-            "plausible_ttft", median(firsts).value, floor, headroom, "prefill of the batch"
-        )
+        check_floor("plausible_ttft", median(firsts).value, floor, headroom, "prefill of the batch")
     ]
     gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
     if gaps:

@@ -66,9 +66,12 @@ def check_before(job: Job, notes: Notes) -> Ready:
     ]
     clock = for_device(job.device, job.clock)
     if job.case.dtype != "float32" and settings.numeric:
-        _watch(_in_float32(base), notes, clock, "_float32")
+        small = _in_float32(base)
+        _watch(small, prompt_maker(small), notes, clock, "_float32")
+    prompts = prompt_maker(base)
     peak = memory.watch(job.device)
-    ready = _watch(base, notes, clock, "", peak)
+    engine, trace = _watch(base, prompts, notes, clock, "")
+    ready = Ready(base, engine, prompts, clock, peak, trace)
     notes.telemetry["gate_before_seconds"] = round(time.monotonic() - started, 3)
     return ready
 
@@ -106,15 +109,10 @@ def measure(ready: Ready, notes: Notes) -> None:
 
 
 def _watch(
-    base: Ground,
-    notes: Notes,
-    clock: Clock,
-    suffix: str,
-    peak: memory.CpuPeak | memory.CudaPeak | None = None,
-) -> Ready:
+    base: Ground, maker: PromptMaker, notes: Notes, clock: Clock, suffix: str
+) -> tuple[Any, Trace]:
     """Build an engine, watch one repetition of it, and judge that."""
     job, point = base.job, base.point
-    maker = prompt_maker(base)
     engine = base.engine()
     notes.implementations = dict(engine.implementations)
     notes.telemetry["prompts"] = maker.kind
@@ -139,7 +137,7 @@ def _watch(
             incremental=Trait.INCREMENTAL in base.plan.traits,
         )
         notes.gates.append(check_state_bytes(engine.memory().state_bytes, expected))
-    return Ready(base, engine, maker, clock, peak or memory.watch(job.device), trace)
+    return engine, trace
 
 
 def _in_float32(base: Ground) -> Ground:
