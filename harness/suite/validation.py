@@ -69,7 +69,9 @@ def validate(
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        path, sentence = _sentence(model, faults[0], noun)
+        # A misspelt key is also a missing one: its own fault says more.
+        first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
+        path, sentence = _sentence(model, first, noun)
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(f"{where(path)}: {sentence}{more}") from error
 
