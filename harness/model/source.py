@@ -79,7 +79,8 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
 
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint folder, in name order."""
-    files = sorted(folder.glob("*.safetensors"))
+    # Downloads leave links behind whose target is gone.
+    files = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
     if not files:
         raise UsageError(f"{folder} holds no .safetensors file")
     return files
