@@ -1,18 +1,19 @@
 """A time budget: which runs to make when there is no time for all.
 
-The rule: the first round comes first, for as many cases as fit, cheapest expected first; then
-further rounds, in the sweep's own order; and no run is started that is expected to end too late.
-One run of a case tells far more than a second one, and cheap cases buy the most answers.
-A run that hangs may still overrun the budget, by its own timeout.
+The rule: round by round, so that every case has one run before any has two. While the rest of a
+round is expected to fit it is taken in its random order, otherwise cheapest first, since cheap
+cases buy the most answers. No run is started that is expected to end too late; what is left then
+is told at the end. A run that hangs may still overrun the budget, by its own timeout.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from harness.errors import UsageError, printable
+from harness.sweep.order import Turn
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])", re.ASCII)
@@ -28,15 +29,27 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def first_round(expected_s: Sequence[float], budget_s: float) -> frozenset[int]:
-    """Places of the cases that one round of fits into the budget, cheapest first."""
-    chosen: set[int] = set()
-    for place in sorted(range(len(expected_s)), key=lambda i: (expected_s[i], i)):
-        budget_s -= expected_s[place]
-        if budget_s < 0:
-            break
-        chosen.add(place)
-    return frozenset(chosen)
+def choose(waiting: Sequence[Turn], expected_s: Callable[[Turn], float], left_s: float) -> int:
+    """The place in `waiting` of the turn to take next; -1 when none is expected to fit.
+
+    Args:
+        waiting: turns still to take, in the sweep's order: rounds one after another.
+        expected_s: seconds a turn is expected to take.
+        left_s: seconds left of the budget.
+    """
+    start = 0
+    while start < len(waiting):
+        end = start
+        while end < len(waiting) and waiting[end].round == waiting[start].round:
+            end += 1
+        costs = [expected_s(turn) for turn in waiting[start:end]]
+        if sum(costs) <= left_s:
+            return start
+        cheapest = min(costs)
+        if cheapest <= left_s:
+            return start + costs.index(cheapest)
+        start = end
+    return -1
 
 
 class Expectation:
@@ -52,18 +65,20 @@ class Expectation:
     def __init__(self, estimates_s: Mapping[str, float]) -> None:
         self._estimates_s = dict(estimates_s)
         self._seen_s: dict[str, float] = {}
+        self._ratio = 1.0
 
     def observe(self, case_hash: str, seconds: float) -> None:
         """A run of this case took so long; the longest one counts."""
         self._seen_s[case_hash] = max(seconds, self._seen_s.get(case_hash, 0.0))
-
-    def seconds(self, case_hash: str) -> float:
-        """Expected seconds of this case's next run."""
-        if case_hash in self._seen_s:
-            return self._seen_s[case_hash]
         ratios = [
             seen / self._estimates_s[case]
             for case, seen in self._seen_s.items()
             if self._estimates_s.get(case, 0.0) > 0
         ]
-        return self._estimates_s[case_hash] * (median(ratios) if ratios else 1.0)
+        self._ratio = median(ratios) if ratios else 1.0
+
+    def seconds(self, case_hash: str) -> float:
+        """Expected seconds of this case's next run."""
+        if case_hash in self._seen_s:
+            return self._seen_s[case_hash]
+        return self._estimates_s[case_hash] * self._ratio

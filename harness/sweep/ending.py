@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
 
+from harness.errors import UsageError
+from harness.store.admission import require_sound
 from harness.worker.job import Job, RunRecord, Status
 
 # What is kept of a worker's output: enough for a traceback, small enough for every row.
@@ -93,17 +94,12 @@ def _fault(job: Job, run: RunRecord) -> str | None:
     asked = (job.case.hash, job.round, job.order_slot, job.attempt)
     if (run.case_hash, run.round, run.order_slot, run.attempt) != asked:
         return "it answers another job"
-    if run.started_at.tzinfo is None:
-        return "its start time has no time zone"
     if run.status == "ok" and not run.metrics:
         return "its status is ok and it has no metric"
-    if run.status != "ok" and run.metrics:
-        return f"its status is {run.status} and it has metrics"
-    for metric in run.metrics:
-        if (metric.value is None) != (metric.null_reason is not None):
-            return f"metric {metric.name} must have either a value or a reason for having none"
-        if metric.value is not None and not math.isfinite(metric.value):
-            return f"metric {metric.name} is {metric.value}"
+    try:
+        require_sound(job.case, run, "measured")
+    except UsageError as error:
+        return str(error)
     return None
 
 

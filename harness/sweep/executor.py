@@ -30,7 +30,12 @@ from harness.worker.job import Job, RunRecord
 WORKER = (sys.executable, "-P", "-X", "faulthandler", "-m", "harness.worker")
 
 # Read by OpenMP, MKL, OpenBLAS and numexpr when they are loaded, hence set before the start.
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 
 _LAST_WORDS_S = 2.0  # for a hanging worker to print its stack before it is killed
 _DEATH_S = 30.0  # a process still there so long after SIGKILL is stuck in a driver
@@ -55,12 +60,12 @@ class LocalExecutor:
     """Makes each run in a new process on this machine: job file in, run file out.
 
     Args:
-        command: what to start; the paths of the job and run files are appended.
         interruption: asked while waiting; None when nothing interrupts.
+        command: what to start; the paths of the job and run files are appended.
     """
 
     def __init__(
-        self, command: Sequence[str] = WORKER, interruption: Interruption | None = None
+        self, interruption: Interruption | None = None, command: Sequence[str] = WORKER
     ) -> None:
         self._command = tuple(command)
         self._interruption = interruption
@@ -128,7 +133,7 @@ def _write(file: Path, job: Job) -> None:
 
 def _start(command: Sequence[str], job: Job, folder: Path, mark: str) -> subprocess.Popen[bytes]:
     """Start a worker as the leader of a session of its own, in its private folder."""
-    threads = dict.fromkeys(_THREADS, str(job.case.threads))
+    threads = dict.fromkeys(THREAD_VARIABLES, str(job.case.threads))
     arguments = [*command, str(folder / "job.json"), str(folder / "run.json")]
     try:
         process = subprocess.Popen(
@@ -144,6 +149,9 @@ def _start(command: Sequence[str], job: Job, folder: Path, mark: str) -> subproc
         message = f"cannot start a worker with '{command[0]}': {error.strerror}"
         raise InfrastructureError(message) from error
     if sys.platform == "linux":
+        with suppress(OSError):
+            # Where memory runs out the kernel takes the worker, and not the sweep that must tell.
+            Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
         with suppress(OSError, ValueError):
             # One byte means no core file, and none through a pipe either, which zero would allow
             # (core(5)): dumping a process of many gigabytes would hold up the sweep.

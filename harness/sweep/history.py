@@ -64,6 +64,6 @@ class History:
         """
         if failed := self._failed.get(case.hash):
             return Skip(f"round {failed.round} ended as {failed.status}", stored=False)
-        if smaller := dominated_by(case, self._exhausted):
+        if self._exhausted and (smaller := dominated_by(case, self._exhausted)):
             return Skip(f"{smaller.title} ran out of memory, and this is no smaller", stored=True)
         return None

@@ -75,8 +75,7 @@ class DeviceLock:
 
     def __enter__(self) -> DeviceLock:
         try:
-            # Anyone may lock: machines are shared, and the file holds nothing but a name.
-            self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._fd = _open(self._file)
         except OSError as error:
             message = f"cannot open the lock '{self._file}': {error.strerror}"
             raise InfrastructureError(message) from error
@@ -135,6 +134,23 @@ class DeviceLock:
             f"{who} is measuring on this machine, and two sweeps at once spoil each other's "
             f"numbers; wait for it or stop it (lock '{self._file}')"
         )
+
+
+def _open(file: Path) -> int:
+    """A descriptor of the lock file, which anyone may lock: machines are shared.
+
+    An existing file is opened without O_CREAT, which Linux refuses for another user's file in a
+    shared folder (fs.protected_regular, proc_sys_fs(5)).
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        return os.open(file, flags)
+    try:
+        fd = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        return os.open(file, flags)
+    os.fchmod(fd, 0o666)
+    return fd
 
 
 def _boot() -> str:

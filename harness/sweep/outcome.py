@@ -16,25 +16,17 @@ _MEASURED: frozenset[Status] = _FAILED | {"ok"}
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A planned run that the budget had no room for."""
-
-    case: Case
-    round: int
-    expected_s: float
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A sweep that has ended, in whole or in part.
 
-    `signum` is the signal that cut it short, or None. `statuses` counts the last attempt of
-    every (case, round) of the sweep, those stored before a `--resume` included.
+    `statuses` counts the last attempt of every (case, round) of the sweep, those stored before a
+    `--resume` included. `left_out` names the case of each run that the budget had no room for.
+    `signum` is the signal that cut the sweep short, or None.
     """
 
     sweep_id: int
     statuses: Mapping[Status, int]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Case, ...] = ()
     signum: int | None = None
 
     @property

@@ -34,8 +34,8 @@ class Progress(Protocol):
         """A run of this case begins, in this round."""
         ...
 
-    def finish(self, case: Case, record: RunRecord, expected_s: float) -> None:
-        """That run is stored; the rest takes about so long."""
+    def finish(self, case: Case, record: RunRecord, took_s: float, left_s: float) -> None:
+        """That run is stored, it took so long with its process; the rest takes about so long."""
         ...
 
     def skip(self, runs: int) -> None:
@@ -78,11 +78,11 @@ class PlainProgress:
     def start(self, case: Case, number: int) -> None:
         """See `Progress`; a line a run is told when it ends."""
 
-    def finish(self, case: Case, record: RunRecord, expected_s: float) -> None:
+    def finish(self, case: Case, record: RunRecord, took_s: float, left_s: float) -> None:
         """See `Progress`."""
         self._done += 1
-        left = f"{duration(expected_s)} left" if expected_s > 0 else "done"
-        self._print(f"[{self._done}/{self._total}] {_line(case, record)}; {left}")
+        left = f"{duration(left_s)} left" if left_s > 0 else "done"
+        self._print(f"[{self._done}/{self._total}] {_line(case, record, took_s)}; {left}")
 
     def skip(self, runs: int) -> None:
         """See `Progress`."""
@@ -133,11 +133,11 @@ class TerminalProgress:
         """See `Progress`."""
         self._update(description=f"{case.title}, round {number}")
 
-    def finish(self, case: Case, record: RunRecord, expected_s: float) -> None:
+    def finish(self, case: Case, record: RunRecord, took_s: float, left_s: float) -> None:
         """See `Progress`."""
         if record.status != "ok":
-            self.note(_line(case, record))
-        self._update(advance=1, left=f"{duration(expected_s)} left")
+            self.note(_line(case, record, took_s))
+        self._update(advance=1, left=f"{duration(left_s)} left")
 
     def skip(self, runs: int) -> None:
         """See `Progress`."""
@@ -164,10 +164,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-def _line(case: Case, record: RunRecord) -> str:
+def _line(case: Case, record: RunRecord, took_s: float) -> str:
     attempt = f", attempt {record.attempt}" if record.attempt > 1 else ""
     reason = f" ({record.reason})" if record.reason else ""
-    return (
-        f"{case.title}, round {record.round}{attempt}: {record.status}{reason} "
-        f"in {record.seconds:.1f} s"
-    )
+    return f"{case.title}, round {record.round}{attempt}: {record.status}{reason} in {took_s:.1f} s"

@@ -74,4 +74,5 @@ def _same(row: SweepRow, start: SweepStart) -> bool:
 
 
 def _code(sweep: SweepStart) -> tuple[str, str] | None:
-    return sweep.revision and (sweep.revision.commit, sweep.revision.diff_hash)
+    revision = sweep.revision
+    return None if revision is None else (revision.commit, revision.diff_hash)

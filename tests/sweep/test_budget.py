@@ -1,7 +1,8 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.sweep.budget import Expectation, first_round, parse_duration
+from harness.sweep.budget import Expectation, choose, parse_duration
+from harness.sweep.order import Turn, turns
 
 
 @pytest.mark.parametrize(
@@ -19,11 +20,45 @@ def test_wrong_durations_are_refused(text: str) -> None:
         parse_duration(text)
 
 
-def test_first_round_takes_the_cheapest() -> None:
-    assert first_round([5.0, 1.0, 3.0, 2.0], 6.0) == {1, 2, 3}
-    assert first_round([5.0, 1.0, 3.0, 2.0], 11.0) == {0, 1, 2, 3}
-    assert first_round([5.0, 1.0], 0.5) == frozenset()
-    assert first_round([], 10.0) == frozenset()
+def take(costs: dict[int, float], rounds: int, left_s: float, seed: int = 1) -> list[Turn]:
+    """The turns that a budget allows, in the order in which they are taken."""
+    waiting, taken = turns(len(costs), rounds, seed), []
+    while (place := choose(waiting, lambda turn: costs[turn.case], left_s)) >= 0:
+        taken.append(waiting.pop(place))
+        left_s -= costs[taken[-1].case]
+    return taken
+
+
+COSTS = {0: 5.0, 1: 1.0, 2: 3.0, 3: 2.0}
+
+
+def test_ample_budget_changes_nothing() -> None:
+    assert take(COSTS, 3, 33.0) == turns(4, 3, seed=1)
+
+
+def test_tight_budget_takes_the_cheapest_of_the_first_round() -> None:
+    assert [(turn.case, turn.round) for turn in take(COSTS, 3, 6.0)] == [(1, 1), (3, 1), (2, 1)]
+
+
+def test_first_round_is_random_where_it_fits_and_the_second_cheapest_first() -> None:
+    taken = take(COSTS, 2, 14.0)
+    assert taken[:4] == turns(4, 1, seed=1)
+    assert [(turn.case, turn.round) for turn in taken[4:]] == [(1, 2), (3, 2)]
+
+
+def test_what_is_left_goes_to_later_rounds_when_a_case_does_not_fit() -> None:
+    taken = take({0: 100.0, 1: 1.0}, 3, 10.0)
+    assert [(turn.case, turn.round) for turn in taken] == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_budget_is_never_exceeded() -> None:
+    for left_s in range(40):
+        assert sum(COSTS[turn.case] for turn in take(COSTS, 3, left_s)) <= left_s
+
+
+def test_no_turn_fits() -> None:
+    assert take(COSTS, 3, 0.5) == []
+    assert take({}, 3, 10.0) == []
 
 
 def test_expectation_is_the_estimate_at_first() -> None:

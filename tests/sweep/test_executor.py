@@ -53,7 +53,7 @@ def submit(
     code: str, *, timeout_s: float = 60.0, interruption: Interruption | None = None
 ) -> RunRecord:
     command = [sys.executable, "-S", "-X", "faulthandler", "-c", code]
-    return LocalExecutor(command, interruption).submit(job(timeout_s))
+    return LocalExecutor(interruption, command).submit(job(timeout_s))
 
 
 def answer(**changes: object) -> str:
@@ -116,11 +116,12 @@ def test_garbage_is_an_error(text: str) -> None:
         ({"attempt": 2}, "another job"),
         ({"started_at": "2026-01-01T00:00:00"}, "time zone"),
         ({"metrics": []}, "no metric"),
-        ({"status": "gate_failed"}, "has metrics"),
-        ({"metrics": [{"name": "tpot", "value": float("nan")}]}, "tpot is nan"),
-        ({"metrics": [{"name": "tpot", "value": float("inf")}]}, "tpot is inf"),
-        ({"metrics": [{"name": "tpot", "value": None}]}, "a reason"),
-        ({"metrics": [{"name": "tpot", "value": 1.0, "null_reason": "x"}]}, "a reason"),
+        ({"status": "gate_failed"}, "may carry no metric"),
+        ({"metrics": [{"name": "tpot", "value": float("nan")}]}, "'tpot' is nan"),
+        ({"metrics": [{"name": "tpot", "value": float("inf")}]}, "'tpot' is inf"),
+        ({"metrics": [{"name": "tpot", "value": None}]}, "without a null_reason"),
+        ({"metrics": [{"name": "tpot", "value": 1.0, "null_reason": "x"}]}, "and the null_reason"),
+        ({"telemetry": {"heat": float("nan")}}, "telemetry"),
     ],
 )
 def test_answer_that_contradicts_itself_is_an_error(changes: dict[str, object], words: str) -> None:
@@ -229,7 +230,7 @@ def test_handlers_are_put_back() -> None:
 
 def test_missing_program_is_infrastructure() -> None:
     with pytest.raises(InfrastructureError, match="cannot start a worker with 'no-such-program'"):
-        LocalExecutor(["no-such-program"]).submit(job())
+        LocalExecutor(command=["no-such-program"]).submit(job())
 
 
 def test_unwritable_temporary_folder_is_infrastructure(

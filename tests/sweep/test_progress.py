@@ -27,10 +27,10 @@ def tell(terminal: bool, make_case: MakeCase, make_record: MakeRecord) -> str:
     with for_console(console) as progress:
         progress.begin(3, 60.0)
         progress.start(case, 1)
-        progress.finish(case, make_record(case), 40.0)
+        progress.finish(case, make_record(case), 2.5, 40.0)
         progress.note("a note with [brackets]")
         progress.start(case, 2)
-        progress.finish(case, make_record(case, "crashed", number=2), 0.0)
+        progress.finish(case, make_record(case, "crashed", number=2), 3.0, 0.0)
         progress.skip(1)
     return file.getvalue()
 
@@ -38,9 +38,9 @@ def tell(terminal: bool, make_case: MakeCase, make_record: MakeRecord) -> str:
 def test_plain_lines(make_case: MakeCase, make_record: MakeRecord) -> None:
     assert tell(False, make_case, make_record).splitlines() == [
         "3 runs, about 1m00s",
-        "[1/3] mha B1 P8 N4, round 1: ok in 1.0 s; 40 s left",
+        "[1/3] mha B1 P8 N4, round 1: ok in 2.5 s; 40 s left",
         "a note with [brackets]",
-        "[2/3] mha B1 P8 N4, round 2: crashed (made crashed) in 1.0 s; done",
+        "[2/3] mha B1 P8 N4, round 2: crashed (made crashed) in 3.0 s; done",
     ]
 
 

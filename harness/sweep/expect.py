@@ -1,0 +1,68 @@
+"""What each case is expected to take, before anything was measured: memory and seconds a run.
+
+Crude, and only for planning: the dry run, the time left, the budget, and to spare a process that
+would certainly run out of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.estimate import of_case
+from harness.suite import Planned
+from harness.suite.case import Case, MeasureSettings
+
+# To start Python, import torch and build a small model; seen: 3 s idle, 6 s on a busy machine.
+START_S = 4.0
+# Besides the timed repetitions a run makes one that is watched, about three to warm up, and the
+# reference recomputes some of it in float64; seen: 4 to 8 repetitions in all.
+BESIDE_REPETITIONS = 6.0
+FEWEST_REPETITIONS = 3
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One run of one case. `seconds` is None where the device's limits are unknown."""
+
+    peak_bytes: int
+    seconds: float | None
+
+
+def expect(
+    planned: Iterable[Planned],
+    measure: MeasureSettings,
+    device: str,
+    ceilings: Mapping[int, Ceilings],
+) -> dict[str, Expected]:
+    """By case hash, what a run of each case that can run is expected to take.
+
+    Args:
+        planned: the cases with their plans.
+        measure: how long a run measures.
+        device: "cpu" or "cuda".
+        ceilings: by threads.
+    """
+    expected: dict[str, Expected] = {}
+    for entry in planned:
+        if entry.plan is None:
+            continue
+        case = entry.case
+        estimate = of_case(entry.plan, case.stack, case.workload, ceilings.get(case.threads))
+        peak_bytes = estimate.peak_bytes
+        if device == "cpu":
+            # The references keep a copy of the weights of their own, always in main memory.
+            peak_bytes += estimate.weights_bytes
+        repetition_s = estimate.seconds_per_repetition
+        seconds = None if repetition_s is None else run_seconds(case, measure, repetition_s)
+        expected[case.hash] = Expected(peak_bytes, seconds)
+    return expected
+
+
+def run_seconds(case: Case, measure: MeasureSettings, repetition_s: float) -> float:
+    """Seconds of one run whose repetitions take `repetition_s`, if it stops as early as it may."""
+    steps = max(1, case.workload.new_tokens - 1)
+    repetitions = max(FEWEST_REPETITIONS, -(-measure.min_samples // steps))
+    timed_s = max(repetition_s, min(measure.max_seconds, repetitions * repetition_s))
+    return START_S + BESIDE_REPETITIONS * repetition_s + timed_s
