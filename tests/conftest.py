@@ -25,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device on this machine"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sweeps of tests neither wait for nor stop the machine's real ones, nor each other's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_LOCK", str(tmp_path_factory.mktemp("lock") / "lock"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def example_sweep() -> ModuleType:
     """tests/example_sweep.py: a made-up sweep with every kind of row, and parts to make others."""
