@@ -73,8 +73,8 @@ def held_out_windows(
             f"the corpus has no held-out part of at least {length + 1} tokens; "
             "its held-out text is too short to judge a model on"
         )
-    predicted = [ids[1:] for ids in windows]
-    text_bytes = sum(byte_lengths(tokenizer)[i] for ids in predicted for i in ids)
+    lengths = byte_lengths(tokenizer)
+    text_bytes = sum(lengths[i] for ids in windows for i in ids[1:])
     return torch.tensor(windows, dtype=torch.int64), text_bytes
 
 

@@ -65,11 +65,6 @@ def test_held_out_loss_is_below_the_bigram_bar_and_as_the_card_says(
     assert told.bigram == pytest.approx(BIGRAM_BAR, abs=0.01)
 
 
-def test_late_positions_are_no_worse_than_middle_ones(member: table.Entry) -> None:
-    long = card.read(MODELS / member.name).held_out[1].by_position
-    assert long["512-1024"] < long["64-128"] + 0.1
-
-
 def test_transformers_loads_the_folder_and_agrees(
     member: table.Entry, net: network.Network, windows: torch.Tensor
 ) -> None:
