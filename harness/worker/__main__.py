@@ -1,7 +1,7 @@
-"""`python -P -m harness.worker [--verify] job.json run.json`: read a job, leave a run.
+"""`python -P -m harness.worker [--verify] [--interpret] job.json run.json`: from a job to a run.
 
 The exit code is 0 whenever the run file was written, whatever it says. The file appears whole or
-not at all. With `--verify` only the gates run.
+not at all. `--verify` runs only the gates, `--interpret` Triton kernels in their interpreter.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pydantic import ValidationError
 from harness import worker
 from harness.worker.job import Job
 
-_USAGE = "usage: python -P -m harness.worker [--verify] job.json run.json"
+_USAGE = "usage: python -P -m harness.worker [--verify] [--interpret] job.json run.json"
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(arguments: list[str]) -> int:
     """Run one job. 2 for arguments or a job that cannot be read."""
-    verify = arguments[:1] == ["--verify"]
-    paths = [Path(argument) for argument in arguments[verify:]]
-    if len(paths) != 2:
+    flags = {argument for argument in arguments if argument.startswith("--")}
+    paths = [Path(argument) for argument in arguments if argument not in flags]
+    if len(paths) != 2 or not flags <= {"--verify", "--interpret"}:
         print(_USAGE, file=sys.stderr)
         return 2
     try:
@@ -34,7 +34,10 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValidationError) as error:
         print(f"harness: {paths[0]} is no readable job: {error}", file=sys.stderr)
         return 2
-    record = worker.verify(job) if verify else worker.run(job)
+    if "--interpret" in flags:
+        # Triton reads it when it is imported, which is later.
+        os.environ["TRITON_INTERPRET"] = "1"
+    record = worker.verify(job) if "--verify" in flags else worker.run(job)
     write_whole(paths[1], record.model_dump_json())
     return 0
 

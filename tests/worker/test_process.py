@@ -60,7 +60,9 @@ def test_a_job_that_cannot_be_read_leaves_no_run(
     assert not run.exists()
 
 
-@pytest.mark.parametrize("arguments", [[], ["one"], ["--verify", "one"], ["1", "2", "3"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["1"], ["--verify", "1"], ["1", "2", "3"], ["--no", "1", "2"]]
+)
 def test_wrong_arguments_get_the_usage(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
