@@ -62,14 +62,10 @@ def lines(
         unit: stored units in one unit of the label.
         salt: any text that is unique on the page; it makes the drawing's ids so.
     """
-    every = [
-        estimate.value
-        for panel in panels
-        for values in panel.series.values()
-        for _, estimate in values
-        if estimate.value
-    ]
+    shown = [e for panel in panels for values in panel.series.values() for _, e in values]
+    every = [estimate.value for estimate in shown if estimate.value]
     log = max(every) > _LOG_FROM * min(every)
+    top = max(estimate.ci_high or estimate.value or 0.0 for estimate in shown) / unit
 
     def draw(axes: Axes, index: int) -> None:
         panel = panels[index]
@@ -84,7 +80,8 @@ def lines(
         if log:
             axes.set_yscale("log")
         else:
-            axes.set_ylim(bottom=0)
+            # Said for all panels at once: they share the axis, and the first one does not know.
+            axes.set_ylim(0, 1.06 * top)
 
     return _figure(len(panels), draw, y_label, salt, share=True, plain=log)
 

@@ -44,7 +44,8 @@ def _slope_row(slope: Slope, base: Slope | None) -> tuple[str, ...]:
     line = slope.line
     low, high = (None if s is None else s * 1000 for s in (line.slope_low, line.slope_high))
     times = units.NOTHING
-    if base is not None and base is not slope and base.line.slope > 0:
+    # A baseline whose growth cannot be told from none is no measure of another's.
+    if base is not None and base is not slope and (base.line.slope_low or 0.0) > 0:
         times = f"{units.digits(line.slope / base.line.slope)}x"
     return (
         slope.stack,
@@ -60,7 +61,8 @@ def step_grid(results: Sequence[Result]) -> Grid | None:
     rows = []
     for result in results:
         growth = result.step_growth
-        if growth is not None:
+        # One process's slope over a few dozen positions is noise, and cannot say how much.
+        if growth is not None and growth.n_processes > 1:
             low, high = (None if b is None else b * 1000 for b in (growth.ci_low, growth.ci_high))
             text = units.duration_interval(growth.per_token_ns * 1000, low, high)
             rows.append((result.case.title, text, str(growth.n_processes)))

@@ -36,7 +36,7 @@ def notes(sweep: SweepRow, results: Sequence[Result], planned_rounds: int | None
 def _unfinished(sweep: SweepRow) -> str | None:
     if sweep.status == "complete":
         return None
-    again = shlex.join(sweep.argv) or "sweep SUITE"
+    again = shlex.join(a for a in sweep.argv if a != "--resume") or "sweep SUITE"
     return (
         f"The sweep is {sweep.status}: cases or rounds are missing. "
         f"Continue it with: harness {again} --resume"

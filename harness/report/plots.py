@@ -88,7 +88,10 @@ def _plot(
     if unit_name == "tokens/s":
         y_label = unit_name
     svg = drawing.lines(shown, stacks, axis, y_label, unit, salt=title)
+    values = [e for panel in shown for series in panel.series.values() for _, e in series]
     caption = "Geometric means over processes with 95 % t intervals."
+    if all(estimate.ci_low is None for estimate in values):
+        caption = "One process a case, so no intervals."
     return Plot(title, caption + _left_out(panels), svg)
 
 

@@ -45,7 +45,7 @@ def print_run(console: Console, run: StoredRun, sweep: SweepRow | None = None) -
             console.print(Text(f"  {line}"), soft_wrap=True)
 
 
-_METRIC_HEADER = ("metric", "value", "95 % within the run", "n")
+_METRIC_HEADER = ("metric", "value", "n", "95 % within the run")
 _GATE_HEADER = ("gate", "passed", "observed", "bound", "unit")
 _SAMPLE_HEADER = ("samples of", "n", "smallest", "median", "largest")
 
@@ -91,12 +91,12 @@ def _choice(choice: object) -> str:
 
 def _metric(metric: MetricValue) -> tuple[str, ...]:
     if metric.value is None:
-        return metric.name, "undefined", metric.null_reason or "", str(metric.n)
+        return metric.name, "undefined", "", metric.null_reason or ""
     bounds = ""
     if metric.ci_low is not None and metric.ci_high is not None:
         low, high = _value(metric.name, metric.ci_low), _value(metric.name, metric.ci_high)
         bounds = f"[{low}, {high}]"
-    return metric.name, _value(metric.name, metric.value), bounds, str(metric.n)
+    return metric.name, _value(metric.name, metric.value), str(metric.n), bounds
 
 
 def _value(name: str, number: float) -> str:

@@ -23,7 +23,7 @@ from harness.store.rows import SweepRow
 # What the ratio is of, unless a user says otherwise: the first that any result defines.
 PRIMARY = ("tpot", "ttft", "throughput")
 # The columns after it, in order of what a narrow screen keeps.
-SECONDARY = ("ttft", "throughput", "state_bytes", "peak_bytes", "itl_p99", "roofline_fraction")
+SECONDARY = ("ttft", "throughput", "state_bytes", "peak_bytes", "roofline_fraction", "itl_p99")
 
 TITLES = {
     "tpot": "time/token",

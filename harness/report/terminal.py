@@ -129,6 +129,7 @@ def print_grid(console: Console, grid: Grid) -> None:
         _print_wrapped(console, f"({grid.note})", "dim")
     for cells, style in ((grid.header, "dim"), *((row, "") for row in grid.rows)):
         text = Text(" " * _GAP).append_text(_row(cells, widths[:shown]))
+        text.rstrip()
         console.print(text, style=style, no_wrap=True, crop=False)
 
 
