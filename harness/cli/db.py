@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -98,18 +100,15 @@ def export(
     from harness.store import export as exporting
     from harness.store import open_reader
 
-    write = exporting.write_csv if form is Format.CSV else exporting.write_json_lines
     with open_reader(db) as reader:
         table = exporting.rows(reader, [reader.sweep(ref).id for ref in sweep or ()])
-        if output is None:
-            write(table, sys.stdout)
-            return
-        try:
-            with output.open("w", encoding="utf-8", newline="") as file:
-                count = write(table, file)
-        except OSError as error:
-            raise UsageError(f"{output} cannot be written: {error.strerror}") from None
-    typer.echo(f"wrote {count} rows to {output}")
+        with _opened(output) as file:
+            if form is Format.CSV:
+                count = exporting.write_csv(exporting.columns(reader), table, file)
+            else:
+                count = exporting.write_json_lines(table, file)
+    if output is not None:
+        typer.echo(f"wrote {count} rows to {output}")
 
 
 def merge(
@@ -154,6 +153,18 @@ def collect(
     )
     if not dry_run and done.bytes_before is not None and done.bytes_after is not None:
         typer.echo(f"the file went from {_size(done.bytes_before)} to {_size(done.bytes_after)}")
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
 def _line(sweep: SweepRow) -> str:

@@ -59,28 +59,36 @@ _COLUMNS = (
 )
 
 
+def columns(reader: Reader) -> list[str]:
+    """The keys of every row, in their order: those of the workloads that the database knows too."""
+    names: list[str] = []
+    for column in _COLUMNS:
+        if column.name == "workload":
+            names += [f"workload_{key}" for key in _workload_keys(reader)]
+        else:
+            names.append(column.name)
+    return [*names, "unit"]
+
+
 def rows(reader: Reader, sweep_ids: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
     """One row for each run and metric of these sweeps, or of all; every row has the same keys.
 
     A run without metrics gives one row whose metric is None, so that failures stay visible. Times
     are ISO 8601 in UTC, options are JSON text, units come from the registry of metrics.
     """
+    keys = _workload_keys(reader)
+    query = _query(sweep_ids).execution_options(yield_per=1000)
     with told(reader.url), reader.engine.connect() as connection:
-        workloads = connection.scalars(select(models.Case.workload)).all()
-        keys = dict.fromkeys(key for workload in workloads for key in workload)
-        query = _query(sweep_ids).execution_options(yield_per=1000)
         for found in connection.execute(query).mappings():
-            yield _flat(dict(found), list(keys))
+            yield _flat(dict(found), keys)
 
 
-def write_csv(table: Iterator[dict[str, Any]], file: TextIO) -> int:
-    """Write rows with a header line; how many rows there were. None is an empty field."""
-    writer = None
+def write_csv(names: Sequence[str], table: Iterator[dict[str, Any]], file: TextIO) -> int:
+    """Write a header line and the rows; how many rows there were. None is an empty field."""
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
     count = 0
     for row in table:
-        if writer is None:
-            writer = csv.DictWriter(file, list(row), lineterminator="\n")
-            writer.writeheader()
         writer.writerow(row)
         count += 1
     return count
@@ -93,6 +101,12 @@ def write_json_lines(table: Iterator[dict[str, Any]], file: TextIO) -> int:
         file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
         count += 1
     return count
+
+
+def _workload_keys(reader: Reader) -> list[str]:
+    with told(reader.url), reader.engine.connect() as connection:
+        workloads = connection.scalars(select(models.Case.workload).order_by(models.Case.id)).all()
+    return list(dict.fromkeys(key for workload in workloads for key in workload))
 
 
 def _query(sweep_ids: Sequence[int]) -> Select[*tuple[Any, ...]]:

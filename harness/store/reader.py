@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self, cast
 
-from sqlalchemy import URL, ColumnElement, Engine, Select, func, select
+from sqlalchemy import URL, ColumnElement, Engine, Select, and_, func, select, true
 from sqlalchemy.orm import Session, aliased, joinedload, selectinload
 
 from harness.errors import UsageError
@@ -74,12 +74,14 @@ class Reader:
 
     def cases(self) -> dict[str, Case]:
         """Every case that has a run, by hash, under the label of its newest run."""
-        newest = select(func.max(models.Run.id)).group_by(models.Run.case_id)
-        query = (
-            select(models.Case, models.Run.label)
-            .join(models.Run, models.Run.case_id == models.Case.id)
-            .where(models.Run.id.in_(newest))
+        label = (
+            select(models.Run.label)
+            .where(models.Run.case_id == models.Case.id)
+            .order_by(models.Run.started_at.desc(), models.Run.id.desc())
+            .limit(1)
+            .scalar_subquery()
         )
+        query = select(models.Case, label).where(label.is_not(None)).order_by(models.Case.id)
         with told(self.url), Session(self.engine) as session:
             return {row.hash: mapping.case_of(row, label) for row, label in session.execute(query)}
 
@@ -103,21 +105,7 @@ class Reader:
 
     def latest(self, metric: str, source: Source = "measured") -> list[HistoryPoint]:
         """One metric of every series (case x hardware): all rounds of its newest sweep."""
-        run, sweep = aliased(models.Run), aliased(models.Sweep)
-        newest = (
-            select(run.case_id, sweep.hardware_id, func.max(sweep.started_at).label("started_at"))
-            .join(sweep, run.sweep_id == sweep.id)
-            .where(run.source == source, run.status.in_(("ok", "predicted")))
-            .group_by(run.case_id, sweep.hardware_id)
-            .subquery()
-        )
-        return self._history(
-            metric,
-            source,
-            models.Run.case_id == newest.c.case_id,
-            models.Sweep.hardware_id == newest.c.hardware_id,
-            models.Sweep.started_at == newest.c.started_at,
-        )
+        return self._history(metric, source, models.Run.id.in_(_newest_runs(source)))
 
     def info(self) -> Info:
         """Path, schema revision, size and the number of rows of each table."""
@@ -183,6 +171,36 @@ def _sweeps() -> Select[models.Sweep, int]:
         joinedload(models.Sweep.hardware),
         joinedload(models.Sweep.environment),
         joinedload(models.Sweep.revision),
+    )
+
+
+def _newest_runs(source: Source) -> Select[int]:
+    """Ids of the runs of each series in the newest sweep in which it was ok.
+
+    The sweep is asked for each pair of case and hardware by itself, which the index (case,
+    started_at) answers at its end; grouping all runs would read every one of them.
+    """
+    run, sweep = aliased(models.Run), aliased(models.Sweep)
+    newest = (
+        select(run.sweep_id)
+        .join(sweep, run.sweep_id == sweep.id)
+        .where(
+            run.case_id == models.Case.id,
+            sweep.hardware_id == models.Hardware.id,
+            run.source == source,
+            run.status.in_(("ok", "predicted")),
+        )
+        .order_by(run.started_at.desc(), run.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    pairs = select(models.Case.id.label("case_id"), newest.label("sweep_id"))
+    # The offset keeps planners from folding this into the query around it, which then starts at
+    # the other end and reads every run after all.
+    newest_sweeps = pairs.join_from(models.Case, models.Hardware, true()).offset(0).subquery()
+    return select(run.id).join(
+        newest_sweeps,
+        and_(run.case_id == newest_sweeps.c.case_id, run.sweep_id == newest_sweeps.c.sweep_id),
     )
 
 

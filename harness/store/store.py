@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Engine, insert, select, update
+from sqlalchemy import URL, Connection, CursorResult, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError
@@ -133,17 +133,24 @@ def find_or_add(
     found = find(connection, model, key)
     if found is not None:
         return found, False
+    statement = insert(model).values({**values, **key})
+    if connection.dialect.name == "sqlite":
+        # Writers queue up, so nobody else can have added it. And a savepoint would hide a full
+        # disk: that ends the whole transaction, and then there is no savepoint to go back to.
+        return _id(connection.execute(statement)), True
     try:
         with connection.begin_nested():
-            added = connection.execute(insert(model).values({**values, **key})).inserted_primary_key
+            return _id(connection.execute(statement)), True
     except IntegrityError:
-        # Where writers do not queue up, another one may have added it since we looked.
         found = find(connection, model, key)
         if found is None:
             raise
         return found, False
-    assert added is not None
-    return int(added[0]), True
+
+
+def _id(inserted: CursorResult[Any]) -> int:
+    assert inserted.inserted_primary_key is not None
+    return int(inserted.inserted_primary_key[0])
 
 
 def _add_children(connection: Connection, run_id: int, record: RunRecord) -> None:

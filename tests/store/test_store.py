@@ -312,12 +312,14 @@ def test_history_and_latest(
         # Stored out of order, as after a merge: time decides, not the id.
         for day in (2, 0, 1):
             sweep_id = store.begin_sweep(make_sweep(uid=str(day) * 32, day=day))
+            at = {"started_at": make_sweep(day=day).started_at}
             for round_ in range(2):
-                store.save_run(sweep_id, one, make_run(one, round_, tpot=10 * day + round_))
+                store.save_run(sweep_id, one, make_run(one, round_, tpot=10 * day + round_, **at))
             if day == 0:
-                store.save_run(sweep_id, eight, make_run(eight, tpot=80))
+                store.save_run(sweep_id, eight, make_run(eight, tpot=80, **at))
             else:
-                store.save_run(sweep_id, eight, make_run(eight, status="oom", reason="too large"))
+                failed = make_run(eight, status="oom", reason="too large", **at)
+                store.save_run(sweep_id, eight, failed)
         other = make_sweep().hardware.model_copy(update={"name": "Epyc"})
         sweep_id = store.begin_sweep(make_sweep(uid="3" * 32, day=3, hardware=other))
         store.save_run(sweep_id, one, make_run(one, tpot=99))
