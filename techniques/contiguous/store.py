@@ -127,7 +127,7 @@ class ContiguousStore:
     def select(self, seq: int, start: int, kept: list[int]) -> None:
         """Move the kept rows down to follow `start`."""
         slot = self._slot[seq]
-        source = torch.tensor(kept, device=self._device) + start
+        source = torch.tensor(kept, dtype=torch.int64, device=self._device) + start
         for pools in self._pools:
             for pool in pools:
                 # Gathered first: source and target overlap.

@@ -16,6 +16,7 @@ class Options(TechniqueOptions):
 
     kv_heads: PositiveInt | None = Field(
         None,
+        examples=[1, 2],
         description="K, key/value heads; N/K query heads share one. Default: the model's own, "
         "or N/4 where the model has as many as query heads",
     )
