@@ -154,7 +154,9 @@ class Store:
 
     def import_(self, seq: int, blobs: list[Blob]) -> bool:
         """Take over an exported sequence, in every part."""
-        return all(part.import_(seq, blob) for part, blob in zip(self._parts, blobs, strict=True))
+        pairs = list(zip(self._parts, blobs, strict=True))
+        # As in `fork`, the part that may have no room goes first.
+        return all(part.import_(seq, blob) for part, blob in reversed(pairs))
 
     def reset(self) -> None:
         """Forget everything."""
