@@ -1,8 +1,7 @@
-"""A model card: every figure of a training as a record, and the README rendered from it."""
+"""The figures of a trained model as a record: what was trained, how, and what came out."""
 
 import hashlib
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -110,9 +109,8 @@ def make(
 
 
 def write(folder: Path, card: Card) -> None:
-    """Write the record and the README into a model's folder."""
+    """Write the record into a model's folder."""
     (folder / NAME).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(render(card), encoding="utf-8")
 
 
 def read(folder: Path) -> Card:
@@ -123,86 +121,3 @@ def read(folder: Path) -> Card:
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def render(card: Card) -> str:
-    """The card as Markdown."""
-    main = card.held_out[0]
-    mark = (
-        ""
-        if card.finished
-        else (
-            f"\n**Snapshot after {card.steps} of {card.budget['steps']} steps: not the finished "
-            "model.**\n"
-        )
-    )
-    shape = card.architecture
-    rows = [
-        ("parameters", f"{card.parameters:,} (float32, tied embeddings)"),
-        (
-            "shape",
-            f"L {shape['layers']}, D {shape['width']}, F {shape['ff']}, N {shape['heads']}, "
-            f"K {shape['kv_heads']}, H {shape['head_dim']}, V {shape['vocab']}",
-        ),
-        ("positions", f"rotary, theta {shape['theta']:g}, at most {shape['max_len']}"),
-        (
-            "trained on",
-            f"{card.tokens:,} tokens in {card.steps:,} steps ({card.epochs:.1f} epochs), windows "
-            f"of {card.budget['short']} tokens, in the last {card.budget['long_share']:.0%} of the "
-            f"steps of {card.budget['long']}",
-        ),
-        (
-            "optimizer",
-            f"AdamW, learning rate {card.budget['learning_rate']:g}, weight decay "
-            f"{card.budget['decay']:g}, {card.budget['precision']}, seed {card.budget['seed']}",
-        ),
-        ("cost", f"{card.cpu_seconds:.0f} CPU-seconds, {card.cpu}, torch {card.torch}"),
-        ("train loss", f"{card.train_loss:.4f} nats a token (mean of the last steps)"),
-        *(
-            (
-                f"held-out loss, {losses.window}-token windows",
-                f"{losses.loss:.4f} nats a token, {losses.bits_per_byte:.4f} bits a byte",
-            )
-            for losses in card.held_out
-        ),
-        ("bars", f"unigram {card.unigram:.4f}, bigram {card.bigram:.4f} nats a token"),
-        ("licence", card.licence),
-    ]
-    lines = [
-        f"# zoo/{card.model}",
-        mark,
-        f"Llama-shaped, {card.summary}. One of a family that shares",
-        "tokenizer, corpus and budget; trained from scratch by `python -m harness.zoo train "
-        f"{card.model}`.",
-        "",
-        *table(("what", "value"), rows),
-    ]
-    lines += ["", "Held-out loss by position of the predicting token, nats a token:", ""]
-    for losses in card.held_out:
-        cells = [f"{value:.3f}" for value in losses.by_position.values()]
-        lines += [*table(("window", *losses.by_position), [(str(losses.window), *cells)]), ""]
-    lines += [
-        "The curve (held-out loss on a part of the windows; the training loss is a mean over",
-        "the steps since the line before):",
-        "",
-    ]
-    points = [(f"{p.step}", f"{p.train_loss:.4f}", f"{p.held_out_loss:.4f}") for p in card.curve]
-    lines += table(("step", "train", "held out"), points)
-    hashes = [
-        ("corpus", card.corpus_sha256),
-        ("tokenizer.json", card.tokenizer_sha256),
-        ("model.safetensors", card.weights_sha256),
-    ]
-    lines += ["", *table(("SHA-256 of", "value"), [(n, f"`{v}`") for n, v in hashes]), ""]
-    lines += [
-        "Good for mechanism, ordering and exactness tests; one author's prose and one seed, so",
-        f"its {main.loss:.2f} nats say nothing of language quality at large.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """A Markdown table as lines."""
-    body = [head, tuple("---" for _ in head), *rows]
-    return ["| " + " | ".join(row) + " |" for row in body]

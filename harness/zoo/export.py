@@ -43,7 +43,10 @@ def write(folder: Path, net: network.Network, tokenizer_path: Path = tokenizer.P
         text = json.dumps(content, indent=2) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(tokenizer_path, folder / "tokenizer.json")
-    save_file(tensors(net), folder / "model.safetensors", metadata={"format": "pt"})
+    weights = folder / "model.safetensors"
+    save_file(tensors(net), weights, metadata={"format": "pt"})
+    # safetensors keeps the mode of its temporary file, which only the owner can read.
+    weights.chmod(0o644)
 
 
 def tensors(net: network.Network) -> dict[str, Tensor]:

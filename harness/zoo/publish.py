@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.zoo import card, checkpoint, corpus, export, network, tokenizer, train
+from harness.zoo import card, checkpoint, corpus, export, network, readme, tokenizer, train
 from harness.zoo.table import Entry
 
 
@@ -39,6 +39,7 @@ def _write(
     export.write(folder, net)
     made = card.make(entry, net, progress, novels, vocabulary, folder)
     card.write(folder, made)
+    (folder / "README.md").write_text(readme.render(made), encoding="utf-8")
     print(f"{folder}: held out {made.held_out[0].loss:.4f} nats after {made.steps} steps")
 
 

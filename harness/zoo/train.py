@@ -3,7 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,18 @@ class Trained:
     progress: checkpoint.Progress
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: sums of another split would round to other bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def train(
     entry: Entry,
     novels: list[corpus.Novel],
@@ -54,8 +67,6 @@ def train(
         stop: end after this many steps instead of the budget's, as an interruption would.
         tell: called after each point of the curve.
     """
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
     recipe = digest(entry, novels, tokenizer)
     tokens = stream.training_tokens(novels, tokenizer)
     windows, _ = stream.held_out_windows(novels, tokenizer, entry.budget.short)

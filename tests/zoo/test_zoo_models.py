@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.errors import UsageError
-from harness.zoo import card, corpus, evaluate, export, network, stream, table, tokenizer
+from harness.zoo import card, corpus, evaluate, export, network, readme, stream, table, tokenizer
 from harness.zoo.__main__ import main
 
 MODELS = Path(export.__file__).parent / "models"
@@ -38,7 +38,7 @@ def test_card_names_the_files_beside_it(member: table.Entry) -> None:
     assert told.tokenizer_sha256 == card.file_sha256(folder / "tokenizer.json")
     assert told.tokenizer_sha256 == tokenizer.digest()
     assert told.corpus_sha256 == corpus.digest(corpus.read())
-    assert (folder / "README.md").read_text(encoding="utf-8") == card.render(told)
+    assert (folder / "README.md").read_text(encoding="utf-8") == readme.render(told)
 
 
 def test_card_tells_the_row_of_the_table(member: table.Entry, net: network.Network) -> None:

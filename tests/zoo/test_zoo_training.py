@@ -7,8 +7,11 @@ import torch
 
 from harness.errors import UsageError
 from harness.zoo import (
+    card,
     checkpoint,
     corpus,
+    evaluate,
+    export,
     network,
     publish,
     stream,
@@ -118,3 +121,31 @@ def test_snapshot_without_a_checkpoint_is_refused(
 def test_corpus_too_short_for_a_window_is_refused() -> None:
     with pytest.raises(UsageError, match="too few for a window of 32"):
         stream.batch(torch.arange(20), ENTRY.budget, step=0)
+
+
+def test_a_snapshot_says_so_and_the_finished_model_does_not(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    path, folder = tmp_path / "checkpoint.safetensors", tmp_path / "model"
+    run(path, novels, stop=2)
+    publish.snapshot(ENTRY, novels, path, folder)
+    assert "Snapshot after 2 of 4 steps" in (folder / "README.md").read_text(encoding="utf-8")
+    publish.trained(ENTRY, novels, path, folder, resume=True)
+    told = card.read(folder)
+    assert told.finished
+    assert "Snapshot" not in (folder / "README.md").read_text(encoding="utf-8")
+    windows, _ = stream.held_out_windows(novels, tokenizer.load(), ENTRY.budget.short)
+    net = export.read(folder, ENTRY.architecture)
+    assert evaluate.held_out(net, windows).loss == pytest.approx(told.held_out[0].loss, abs=1e-6)
+
+
+def test_training_leaves_the_threads_as_they_were(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        run(tmp_path / "checkpoint.safetensors", novels, stop=1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
