@@ -59,9 +59,10 @@ _TEST = (
     _shape(B=1, S=63, N=4, K=4, H=32),
     _shape(B=3, S=127, N=6, K=2, H=17, ragged=1),
     _shape(B=2, S=130, N=8, K=1, H=64, strided=1),
-    _shape(B=1, S=1000, N=4, K=2, H=128),
+    _shape(B=1, S=300, N=2, K=1, H=128),  # more parts than are merged at once
+    _shape(B=1, S=1000, N=2, K=1, H=128),
     _shape(B=1, S=40, N=34, K=2, H=24),  # 17 heads a group
-    _shape(B=2, S=21, N=70, K=1, H=16, ragged=1),  # more heads a group than one tile of rows
+    _shape(B=1, S=21, N=66, K=1, H=16),  # more heads a group than one tile of rows
     _shape(B=5, S=7, N=3, K=3, H=20, block=1, ragged=1),
     _shape(B=4, S=50, N=10, K=2, H=33, block=3, ragged=1, strided=1),
     _shape(B=3, S=100, N=8, K=2, H=64, block=16, ragged=1),

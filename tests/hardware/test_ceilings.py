@@ -76,9 +76,10 @@ def test_no_ordinary_operation_beats_the_measured_ceilings(measured: Ceilings) -
         torch.set_num_threads(before)
 
 
-def test_calibrating_an_unknown_device_is_one_sentence() -> None:
-    with pytest.raises(InfrastructureError, match="calibrating 'nonsense' failed"):
-        calibrate("nonsense", 1, ("float32",))
+def test_a_failed_calibration_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "false")
+    with pytest.raises(InfrastructureError, match="calibrating 'cpu' failed: no output"):
+        calibrate("cpu", 1, ("float32",))
 
 
 def test_ceilings_are_kept_by_threads_and_never_lowered() -> None:

@@ -27,7 +27,8 @@ RAGGED = (_shape(S=127), 2)
 PAGED = (_shape(S=50), 2)  # strided, too
 LARGE_PAGES = (_shape(S=250), 2)
 WIDE_GROUP = (_shape(S=21), 2)
-LONG = (_shape(S=1000), 40)
+LONG = (_shape(S=300), 19)
+ODD_TILES = (_shape(S=300), 2)
 Trial = tuple[Mapping[str, int], int]
 
 # name -> (where it shows, what stands in kernel.py exactly once, what the twin has instead)
@@ -60,7 +61,7 @@ TWINS: dict[str, tuple[Trial, str, str]] = {
         "last = tl.minimum(first + per_split, length // BLOCK_S * BLOCK_S)",
     ),
     "last part dropped": (
-        LONG,
+        ODD_TILES,
         "tl.cdiv(tl.cdiv(length, BLOCK_S), splits)",
         "(tl.cdiv(length, BLOCK_S) // splits)",
     ),
