@@ -132,13 +132,13 @@ def _write(file: Path, job: Job) -> None:
 
 
 def _start(command: Sequence[str], job: Job, folder: Path, mark: str) -> subprocess.Popen[bytes]:
-    """Start a worker as the leader of a session of its own, in its private folder."""
+    """Start a worker as the leader of a session of its own."""
     threads = dict.fromkeys(THREAD_VARIABLES, str(job.case.threads))
     arguments = [*command, str(folder / "job.json"), str(folder / "run.json")]
     try:
         process = subprocess.Popen(
             arguments,
-            cwd=folder,
+            # Not a folder of its own: a model may be named by a relative path.
             env={**os.environ, **threads, MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

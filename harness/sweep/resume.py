@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.errors import UsageError
 from harness.store.rows import SweepRow, SweepStart
@@ -45,28 +45,31 @@ def find(start: SweepStart, stored: Sequence[SweepRow]) -> SweepRow:
 
 # Options that choose neither a case nor how it is measured.
 _FREE = ("--db", "--budget", "--seed")
-_FREE_FLAGS = ("--resume",)
+_FLAGS = ("--resume",)
 
 
-def choice(argv: Sequence[str]) -> list[str]:
-    """The options of a sweep's command line that decide what it measures, sorted.
+def given(argv: Sequence[str], option: str) -> list[str]:
+    """Every value of an option of a sweep's command line, in order; see `Order.argv`."""
+    return [value for name, value in _options(argv) if name == option]
 
-    Args:
-        argv: "sweep", the suite, then options, each value an argument of its own.
-    """
-    options: list[str] = []
+
+def choice(argv: Sequence[str]) -> list[tuple[str, str]]:
+    """The options of a sweep's command line that decide what it measures, sorted."""
+    return sorted(pair for pair in _options(argv) if pair[0] not in _FREE)
+
+
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values: after "sweep" and the suite, each value an argument of its own."""
     rest = iter(argv[2:])
     for name in rest:
-        if name not in _FREE_FLAGS:
-            value = next(rest)
-            if name not in _FREE:
-                options.append(f"{name} {value}")
-    return sorted(options)
+        if name not in _FLAGS:
+            yield name, next(rest)
 
 
 def _same(row: SweepRow, start: SweepStart) -> bool:
     return (
-        row.suite == start.suite
+        row.argv[:1] == start.argv[:1]  # a stored rerun is no sweep to continue
+        and row.suite == start.suite
         and row.suite_hash == start.suite_hash
         and row.hardware.identity_hash == start.hardware.identity_hash
         and choice(row.argv) == choice(start.argv)

@@ -188,7 +188,7 @@ class _Loop:
         return self._plan.cases[turn.case].case
 
     def _open(self, turn: Turn) -> bool:
-        """Whether the turn still lacks a row that it must have, of a run or of why there is none."""
+        """Whether the turn lacks a row: of a run, or of the reason why there is none."""
         if self._history.attempt(self._case(turn), turn.round) is None:
             return False
         skip = self._history.skip(self._case(turn))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import gettempdir
 
-from harness.hardware import HardwareRow, calibrate, environment, revision
+from harness.hardware import EnvironmentRow, HardwareRow, calibrate, environment, revision
 from harness.hardware.calibration import stored, with_ceilings
 from harness.hardware.ceilings import Ceilings
 from harness.store import SweepRow, SweepStart, open_reader, open_store
@@ -26,6 +26,9 @@ from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
 from harness.sweep.progress import Progress
 from harness.sweep.run import measure
+
+# (device, threads, dtypes) -> what it can do at most.
+Limits = Callable[[str, int, Sequence[str]], Ceilings]
 
 SEED_BOUND = 2**31  # seeds that a person can copy and every library takes
 
@@ -56,6 +59,7 @@ def run_sweep(
     progress: Progress,
     lock: Path | None = None,
     executor: Callable[[Interruption], Executor] = LocalExecutor,
+    limits: Limits = calibrate,
 ) -> Outcome:
     """Measure a suite on this machine and store every run. Call it in the main thread.
 
@@ -66,6 +70,7 @@ def run_sweep(
         progress: told of every step.
         lock: the lock's file; None is the machine's own, see `machine_lock`.
         executor: makes what makes the runs, given where to ask whether to stop.
+        limits: measures the device's ceilings.
 
     Raises:
         UsageError: nothing to resume, or a database that cannot be written.
@@ -83,7 +88,7 @@ def run_sweep(
             start = start.model_copy(update={"seed": resumed.seed})
         # A resumed sweep keeps the limits that it began with.
         anew = resumed is None
-        with_limits = calibrated(start.hardware, order.cases, progress.note, anew=anew)
+        with_limits = calibrated(start.hardware, order.cases, progress.note, limits, anew=anew)
         start = start.model_copy(update={"hardware": with_limits})
         plan = plan_of(order, start)
         with Interruption() as interruption:
@@ -113,8 +118,6 @@ def machine_lock() -> Path:
 
 def begin(order: Order, hardware: HardwareRow) -> SweepStart:
     """The sweep that would begin now: who measures what, with which code."""
-    # Workers are given their number of threads by the suite, whatever this process was given.
-    variables = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
     return SweepStart(
         suite=order.suite.suite,
         suite_hash=order.suite.hash,
@@ -123,9 +126,15 @@ def begin(order: Order, hardware: HardwareRow) -> SweepStart:
         seed=secrets.randbelow(SEED_BOUND) if order.seed is None else order.seed,
         started_at=datetime.now(UTC),
         hardware=hardware,
-        environment=environment(variables),
+        environment=surroundings(),
         revision=revision(),
     )
+
+
+def surroundings() -> EnvironmentRow:
+    """The environment of workers: the suite gives them their threads, whatever this process has."""
+    variables = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
+    return environment(variables)
 
 
 def plan_of(order: Order, start: SweepStart) -> SweepPlan:
@@ -155,13 +164,18 @@ def known_ceilings(hardware: HardwareRow, planned: Iterable[Planned]) -> dict[in
 
 
 def calibrated(
-    hardware: HardwareRow, planned: Iterable[Planned], note: Callable[[str], None], *, anew: bool
+    hardware: HardwareRow,
+    planned: Iterable[Planned],
+    note: Callable[[str], None],
+    limits: Limits = calibrate,
+    *,
+    anew: bool,
 ) -> HardwareRow:
     """The hardware with limits for these cases, measured where they are missing, or all `anew`."""
     for threads, dtypes in _wanted(planned):
         if anew or stored(hardware, threads, dtypes) is None:
             note(f"measuring what {hardware.name} can do at most, {threads} thread(s)")
-            hardware = with_ceilings(hardware, threads, calibrate(hardware.kind, threads, dtypes))
+            hardware = with_ceilings(hardware, threads, limits(hardware.kind, threads, dtypes))
     return hardware
 
 

@@ -6,7 +6,7 @@ import pytest
 from harness.errors import UsageError
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
 from harness.store.rows import SweepRow, SweepStart
-from harness.sweep.resume import choice, find
+from harness.sweep.resume import choice, find, given
 
 ARGV = ("sweep", "suites/quick.yaml", "--set", "workload.batch=1,8", "--seed", "4")
 
@@ -49,6 +49,7 @@ def test_seed_database_and_budget_may_differ() -> None:
         [],
         [row(1, suite_hash="other")],
         [row(1, argv=(*ARGV, "--only", "gqa*"))],
+        [row(1, argv=("rerun", *ARGV[1:]))],
         [row(1, hardware=start().hardware.model_copy(update={"count": 3}))],
     ],
 )
@@ -78,4 +79,10 @@ def test_changed_surroundings_are_not_mixed(what: str, changes: dict[str, Any]) 
 
 def test_choice_keeps_what_decides_the_cases() -> None:
     argv = ["sweep", "quick", "--resume", "--only", "b", "--only", "a", "--db", "d", "--seed", "1"]
-    assert choice(argv) == ["--only a", "--only b"]
+    assert choice(argv) == [("--only", "a"), ("--only", "b")]
+
+
+def test_given_values_are_found_again() -> None:
+    argv = ["sweep", "quick", "--resume", "--set", "a=--db", "--db", "d", "--set", "b=1"]
+    assert given(argv, "--set") == ["a=--db", "b=1"]
+    assert given(argv, "--only") == []
