@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     from harness.zoo import publish
 
     folder = arguments.out or HERE / "models" / entry.name
-    kept = (arguments.out or HERE / "checkpoints") / f"{entry.name}.checkpoint.safetensors"
+    kept = (arguments.out or HERE / "checkpoints") / f"{entry.name}.checkpoint"
     if arguments.command == "snapshot":
         publish.snapshot(entry, novels, kept, folder)
     else:

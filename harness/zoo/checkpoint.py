@@ -1,4 +1,7 @@
-"""What an interrupted training needs to go on: one safetensors file, its state as JSON inside."""
+"""What an interrupted training needs to go on: one safetensors file, its state as JSON inside.
+
+Its name ends in `.checkpoint`, so that no package built from a checkout carries it along.
+"""
 
 from pathlib import Path
 

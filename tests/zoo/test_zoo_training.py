@@ -45,8 +45,8 @@ def run(
 
 
 def test_three_steps_twice_give_the_same_bits(tmp_path: Path, novels: list[corpus.Novel]) -> None:
-    first = run(tmp_path / "a.safetensors", novels, stop=3)
-    second = run(tmp_path / "b.safetensors", novels, stop=3)
+    first = run(tmp_path / "a.checkpoint", novels, stop=3)
+    second = run(tmp_path / "b.checkpoint", novels, stop=3)
     start = dict(network.build(ENTRY.architecture, seed=0).named_parameters())
     for name, weight in weights(first).items():
         assert torch.equal(weight, weights(second)[name]), name
@@ -56,8 +56,8 @@ def test_three_steps_twice_give_the_same_bits(tmp_path: Path, novels: list[corpu
 def test_resume_gives_the_bits_of_an_uninterrupted_run(
     tmp_path: Path, novels: list[corpus.Novel]
 ) -> None:
-    whole = run(tmp_path / "whole.safetensors", novels)
-    path = tmp_path / "parts.safetensors"
+    whole = run(tmp_path / "whole.checkpoint", novels)
+    path = tmp_path / "parts.checkpoint"
     assert run(path, novels, stop=2).progress.step == 2
     resumed = run(path, novels, resume=True)
     assert resumed.progress.step == ENTRY.budget.steps
@@ -97,7 +97,7 @@ def test_learning_rate_rises_then_falls_to_nearly_nothing() -> None:
 def test_checkpoint_of_another_recipe_is_refused(
     tmp_path: Path, novels: list[corpus.Novel]
 ) -> None:
-    path = tmp_path / "checkpoint.safetensors"
+    path = tmp_path / "tiny.checkpoint"
     run(path, novels, stop=1)
     shorter = [corpus.Novel("part", novels[0].train[:-1000], novels[0].held_out)]
     with pytest.raises(UsageError, match="another recipe"):
@@ -105,7 +105,7 @@ def test_checkpoint_of_another_recipe_is_refused(
 
 
 def test_broken_checkpoint_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.safetensors"
+    path = tmp_path / "tiny.checkpoint"
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(UsageError, match="cannot be read"):
         checkpoint.load(path, recipe="any")
@@ -115,7 +115,7 @@ def test_snapshot_without_a_checkpoint_is_refused(
     tmp_path: Path, novels: list[corpus.Novel]
 ) -> None:
     with pytest.raises(UsageError, match="no checkpoint"):
-        publish.snapshot(ENTRY, novels, tmp_path / "none.safetensors", tmp_path)
+        publish.snapshot(ENTRY, novels, tmp_path / "none.checkpoint", tmp_path)
 
 
 def test_corpus_too_short_for_a_window_is_refused() -> None:
@@ -126,7 +126,7 @@ def test_corpus_too_short_for_a_window_is_refused() -> None:
 def test_a_snapshot_says_so_and_the_finished_model_does_not(
     tmp_path: Path, novels: list[corpus.Novel]
 ) -> None:
-    path, folder = tmp_path / "checkpoint.safetensors", tmp_path / "model"
+    path, folder = tmp_path / "tiny.checkpoint", tmp_path / "model"
     run(path, novels, stop=2)
     publish.snapshot(ENTRY, novels, path, folder)
     assert "Snapshot after 2 of 4 steps" in (folder / "README.md").read_text(encoding="utf-8")
@@ -145,7 +145,7 @@ def test_training_leaves_the_threads_as_they_were(
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        run(tmp_path / "checkpoint.safetensors", novels, stop=1)
+        run(tmp_path / "tiny.checkpoint", novels, stop=1)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
