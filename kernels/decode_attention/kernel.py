@@ -8,6 +8,8 @@ tokens; each part leaves its normalised output and the logarithm of its sum, and
 merges them. Sources: Flash-Decoding (Dao et al. 2023); arXiv:2309.06180 for pages.
 """
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -222,15 +224,18 @@ def choose_splits(programs: int, max_len: int, multiprocessors: int) -> int:
     waves of `multiprocessors * RESIDENT`, and a last wave that is nearly empty wastes the rest.
     A part has MIN_SPLIT_TOKENS at least.
     """
-    slots = multiprocessors * RESIDENT
     most = max(1, min(MAX_SPLITS, -(-max_len // MIN_SPLIT_TOKENS)))
+    return _fewest_parts(programs, most, multiprocessors * RESIDENT)
 
-    def occupancy(splits: int) -> float:
-        waves = programs * splits / slots
-        return waves / -(-programs * splits // slots)
 
-    best = max(occupancy(splits) for splits in range(1, most + 1))
-    return next(n for n in range(1, most + 1) if occupancy(n) >= 0.85 * best)
+# Asked once a layer and step; `most` changes every MIN_SPLIT_TOKENS tokens.
+@cache
+def _fewest_parts(programs: int, most: int, slots: int) -> int:
+    def occupancy(parts: int) -> float:
+        return programs * parts / slots / -(-programs * parts // slots)
+
+    best = max(occupancy(parts) for parts in range(1, most + 1))
+    return next(parts for parts in range(1, most + 1) if occupancy(parts) >= 0.85 * best)
 
 
 def _multiprocessors(device: torch.device) -> int:
