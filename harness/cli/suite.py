@@ -63,13 +63,18 @@ def _summarize(suite: Suite, profile: Profile) -> None:
     laid = with_profile(suite, profile)
     runnable = [entry for entry in planned if entry.plan]
     typer.echo(
-        f"  {profile}: {len(runnable)} cases in {laid.measure.rounds} rounds, "
-        f"{len(runnable) * laid.measure.rounds} runs"
+        f"  {profile}: {_count(len(runnable), 'case')} in "
+        f"{_count(laid.measure.rounds, 'round')}, "
+        f"{_count(len(runnable) * laid.measure.rounds, 'run')}"
     )
     counts = Counter(entry.case.stack.label for entry in runnable)
     models = {entry.case.stack.label: entry.case.model for entry in runnable}
     for label, count in counts.items():
-        typer.echo(f"    {label}: {count} cases on {models[label]}")
+        typer.echo(f"    {label}: {_count(count, 'case')} on {models[label]}")
     reasons = Counter(entry.unsupported for entry in planned if entry.unsupported)
     for reason, count in reasons.items():
-        typer.echo(f"    not supported, {count} cases: {reason}")
+        typer.echo(f"    not supported, {_count(count, 'case')}: {reason}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,64 @@
+"""What answers at once imports nothing heavy; bad input ends in one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "torch", "triton", "pandas", "sqlalchemy", "alembic", "streamlit", "matplotlib", "transformers",
+    "numpy", "tokenizers", "safetensors",
+}  # fmt: skip
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Top-level modules that a command of its own process has imported when it ends."""
+    code = (
+        "import json, sys\n"
+        "from harness.cli import main\n"
+        f"sys.argv = {['harness', *arguments]!r}\n"
+        "try:\n    main()\nexcept SystemExit as error:\n    assert not error.code, error.code\n"
+        "print('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help", "list --help", "list techniques", "list kernels", "list suites", "list models",
+        "list metrics", "show gqa", "show tiny", "suite check decode", "suite schema",
+        "new technique --help", "sweep --help",
+    ],
+)  # fmt: skip
+def test_nothing_heavy_is_imported(command: str) -> None:
+    assert loaded_by(*command.split()) & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["list", "tecniques"], "harness: unknown kind of thing 'tecniques'; did you mean"),
+        (["show", "gqaa"], "harness: unknown name 'gqaa'; did you mean 'gqa'?"),
+        (["suite", "check", "no.yaml"], "harness: unknown suite file 'no.yaml'"),
+        (["new", "technique", "mine", "--slot", "cach"], "harness: unknown slot 'cach'"),
+        (["list", "techniques", "--plugin-path", "/no"], "harness: plugin path '/no' is not a"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence_and_2(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
