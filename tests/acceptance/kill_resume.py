@@ -25,7 +25,7 @@ _TRIVIAL = Path(__file__).with_name("trivial.py")
 _EARLY_SHARE, _EARLY_S = 0.25, 3.0
 _MOST_RUNS, _LATE_S = 12, 0.3
 _GIVE_UP_S = 120.0
-_NOTHING_TO_RESUME = 2
+_REFUSED = 2
 
 _RUNS = """
 SELECT run.sweep_id, run.label, json_extract("case".workload, '$.batch'), run.round,
@@ -52,33 +52,30 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def torture(db: Path, kills: int, rng: random.Random) -> list[str]:
-    """Kill and resume until the number is reached, then let the last sweep end; the faults."""
+def torture(db: Path, kills: int, rng: random.Random, batches: int = 12) -> list[str]:
+    """Kill and resume until the number is reached, then let a sweep end; the faults."""
     faults: list[str] = []
-    killed, resuming = 0, False
-    while killed < kills or resuming:
+    killed, resuming, ended = 0, False, None
+    while killed < kills or ended != 0:
         before = set(stored(db))
         begun = len(lines(db, "started"))
-        ended = attempt(db, resuming, rng if killed < kills else None)
+        ended = attempt(db, batches, resuming, rng if killed < kills else None)
+        faults += check(db, before, lines(db, "started")[begun:], resuming)
+        told = Path(f"{db}.told").read_text()
         if ended is None:
             killed += 1
-        elif (
-            ended == _NOTHING_TO_RESUME and resuming and "resume" in Path(f"{db}.told").read_text()
-        ):
+        elif ended == _REFUSED and resuming and "resume" in told:
             # Killed before the sweep was begun, after it had ended, or somebody edits the checkout.
-            resuming = False
-            continue
+            pass
         elif ended != 0:
-            said = Path(f"{db}.told").read_text().splitlines()
-            faults.append(f"a sweep ended with {ended}: {said[-1:]}")
-        faults += check(db, before, lines(db, "started")[begun:], resuming)
+            return [*faults, f"a sweep ended with {ended}: {told.splitlines()[-1:]}"]
         resuming = ended is None
     return faults
 
 
-def attempt(db: Path, resuming: bool, rng: random.Random | None) -> int | None:
+def attempt(db: Path, batches: int, resuming: bool, rng: random.Random | None) -> int | None:
     """Run the sweep; its exit code, or None when it was killed first. Without `rng` no kill."""
-    command = [sys.executable, str(_TRIVIAL), str(db), "--batches", "12", "--sleep", "0.02"]
+    command = [sys.executable, str(_TRIVIAL), str(db), "--batches", str(batches), "--sleep", "0.02"]
     begun = len(lines(db, "started"))
     with (
         Path(f"{db}.told").open("w") as told,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,21 +13,21 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
+def script() -> ModuleType:
     path = Path(__file__).parents[1] / "acceptance" / "kill_resume.py"
     spec = spec_from_file_location("kill_resume", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    yield module
+    return module
 
 
 @pytest.fixture(scope="module")
 def tortured(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database after three kills, in which nothing was found wrong."""
     db = tmp_path_factory.mktemp("tortured") / "results.db"
-    assert script.torture(db, 3, random.Random(5)) == []
+    assert script.torture(db, 3, random.Random(5), batches=3) == []
     return db
 
 
