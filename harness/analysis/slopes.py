@@ -6,6 +6,7 @@ with it; with a key/value cache only the attention reads grow, and the line is n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -15,9 +16,10 @@ from harness.analysis.ratios import Point, point
 from harness.analysis.results import Result
 from harness.suite.case import GeneratePoint
 
-# Growth over 1,000 tokens, as a share of the time at the shortest length, up to which a report
-# calls the line near flat. A convention; the numbers stand beside the words.
-NEAR_FLAT = 0.25
+# Elasticity: the time goes with the length to this power. Recompute's is near 1, a constant's is 0;
+# up to this much (ten times the tokens in less than 1.6 times the time) a line is near flat. A
+# convention of the report, whose numbers stand beside the words.
+NEAR_FLAT = 0.2
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,12 @@ class Slope:
 
     @property
     def near_flat(self) -> bool:
-        """Whether the growth is small beside the level."""
-        return abs(self.growth) <= NEAR_FLAT
+        """Whether even the steepest slope of the interval is near flat; False without one."""
+        if self.line.slope_high is None or self.level_ns <= 0:
+            return False
+        shortest, longest = self.lengths[0], self.lengths[-1]
+        rise = 1 + max(0.0, self.line.slope_high) * (longest - shortest) / self.level_ns
+        return math.log(rise) / math.log(longest / shortest) <= NEAR_FLAT
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,29 @@ def test_batches_dtypes_and_threads_are_fitted_apart(example_sweep: ModuleType) 
     assert len(slopes(results(runs))) == 4
 
 
+@pytest.mark.parametrize(
+    ("times", "flat"),
+    [
+        ([1.00e6, 1.01e6, 1.20e6, 1.21e6], True),  # a fifth more time for eight times the tokens
+        ([1.00e6, 1.01e6, 2.00e6, 2.02e6], False),
+        ([1.00e6, 1.60e6, 1.10e6, 1.50e6], False),  # level, but the interval allows a steep rise
+        ([1.20e6, 1.21e6, 1.00e6, 1.01e6], True),
+    ],
+    ids=["near flat", "rising", "uncertain", "falling"],
+)
+def test_near_flat_is_said_only_where_the_interval_allows_nothing_else(
+    times: list[float], flat: bool, example_sweep: ModuleType
+) -> None:
+    runs = [
+        *example_sweep.rounds(example_sweep.case("mha", prompt=128), "tpot", times[:2]),
+        *example_sweep.rounds(
+            example_sweep.case("mha", prompt=1024), "tpot", times[2:], first_id=3
+        ),
+    ]
+    ((slope,),) = (group.slopes for group in slopes(results(runs)))
+    assert slope.near_flat is flat
+
+
 def test_failed_and_undefined_cases_are_left_out(example_sweep: ModuleType) -> None:
     bad = example_sweep.case("mha", prompt=512)
     runs = [
