@@ -15,6 +15,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from harness.errors import printable
+from harness.records import Record
 
 # Bounds no grid reaches on purpose, so that a slip of the keyboard is a sentence and not a week.
 MAX_BATCH = 65_536
@@ -72,4 +73,15 @@ def _stack(given: Any) -> Any:
     raise ValueError("must name techniques, such as gqa+paged or {cache: {paged: {block: 16}}}")
 
 
-StackText = Annotated[Any, BeforeValidator(_stack, json_schema_input_type=str | dict[str, Any])]
+class StackMapping(Record):
+    """A stack by slots, each a technique's name or {name: {option: value}}; for the schema only."""
+
+    name: str | None = Field(None, description="what tables call it")
+    architecture: str | dict[str, Any] | None = None
+    weights: str | dict[str, Any] | None = None
+    cache: str | dict[str, Any] | None = None
+    decoding: str | dict[str, Any] | None = None
+    scheduling: str | dict[str, Any] | None = None
+
+
+StackText = Annotated[Any, BeforeValidator(_stack, json_schema_input_type=str | StackMapping)]

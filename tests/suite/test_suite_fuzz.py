@@ -164,14 +164,14 @@ EFFORT = settings(
 )
 
 
-@settings(EFFORT, max_examples=1000)
+@settings(EFFORT, max_examples=700)
 @given(mutants())
 def test_mutated_values(values: dict[str, Any]) -> None:
     # JSON is YAML, but for escapes of what YAML does not allow at all.
     assert_told(json.dumps(values, ensure_ascii=False, indent=1))
 
 
-@settings(EFFORT, max_examples=1000)
+@settings(EFFORT, max_examples=700)
 @given(garbled())
 def test_garbled_text(text: str) -> None:
     assert_told(text)

@@ -40,6 +40,7 @@ def test_shipped_suites_pass(name: str) -> None:
         ({"profiles": {"cuda": {"suite": "tiny"}}}, "suite"),
         ({"exclude": [{"bach": 1}]}, "bach"),
         ({"slo": "quick"}, "quick"),
+        ({"stacks": [{"cach": "paged"}]}, "cach"),
     ],
 )
 def test_what_the_loader_refuses_an_editor_underlines(
