@@ -7,6 +7,7 @@ folder). A plugin that cannot be imported is an error of its own name and stops 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -112,9 +113,10 @@ def _plugins(plugin_paths: Sequence[str | Path]) -> dict[str, tuple[Path, ...]]:
     """Technique folders of plugin paths by name; more than one where two paths hold a name."""
     found: dict[str, tuple[Path, ...]] = {}
     for given in plugin_paths:
-        path = Path(given).expanduser().resolve()
-        if not path.is_dir():
+        path = Path(given)
+        if not os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises for a name too long)
             raise UsageError(f"plugin path '{printable(str(given))}' is not a folder")
+        path = path.resolve()
         if (path / "__init__.py").is_file():
             if not _NAME.fullmatch(path.name):
                 raise UsageError(

@@ -154,6 +154,7 @@ def test_the_same_path_twice_is_one_place(make_plugin: MakePlugin) -> None:
     ("path", "reason"),
     [
         ("missing", "plugin path '.*missing' is not a folder"),
+        ("x" * 5000, "plugin path '.*' is not a folder"),
         ("empty", "plugin path '.*empty' holds no technique"),
         ("Bad-Name", "plugin path '.*Bad-Name' cannot name a technique"),
     ],

@@ -36,14 +36,18 @@ def shipped() -> list[str]:
 
 
 def _find(path: str | Path) -> Path:
-    file = Path(path).expanduser()
-    if file.is_file():
-        return file
-    if str(path) in shipped():
-        return paths.suites() / f"{path}.yaml"
-    if file.is_dir():
-        raise UsageError(f"the suite '{printable(str(path))}' is a folder; name a file in it")
-    beside = [str(f) for f in file.parent.glob("*.y*ml")] if file.parent.is_dir() else []
+    """The file that is meant: a path, or the name of a shipped suite."""
+    file = Path(path)
+    try:
+        if file.is_file():
+            return file
+        if str(path) in shipped():
+            return paths.suites() / f"{path}.yaml"
+        if file.is_dir():
+            raise UsageError(f"the suite '{printable(str(path))}' is a folder; name a file in it")
+        beside = [str(f) for f in file.parent.glob("*.y*ml")] if file.parent.is_dir() else []
+    except OSError as error:
+        raise UsageError(f"{printable(str(path))} cannot be read: {error.strerror}") from error
     raise unknown("suite file", str(path), [*beside, *shipped()])
 
 

@@ -27,11 +27,11 @@ PRESETS: Mapping[str, Slo] = {
     # People read about 10 tokens a second (lecture 1.1), so 100 ms a token keeps up with the eye.
     # A second is how long a pause may be before a train of thought breaks (Miller, "Response time
     # in man-computer conversational transactions", AFIPS 1968; Nielsen, "Usability Engineering",
-    # 1993, section 5.5).
+    # 1993, chapter 5).
     "chat": Slo(ttft_ms=1000.0, tpot_ms=100.0),
     # A completion must stand there before the next key is hit (lecture 1): a typist at 40 words of
     # five letters a minute hits one every 300 ms. Of these 100 ms, what is felt as immediate
-    # (Nielsen, the same section), go to the first token; the other 200 ms at 20 ms a token leave
+    # (Nielsen, the same chapter), go to the first token; the other 200 ms at 20 ms a token leave
     # ten more, a line of code.
     "completion": Slo(ttft_ms=100.0, tpot_ms=20.0),
     # Nobody waits: only throughput counts (lecture 1.1).

@@ -137,6 +137,8 @@ def test_no_case_that_can_run_is_an_error_with_the_first_reason(load_text: LoadT
     [
         ("missing.yaml", "unknown suite file '.*missing.yaml'"),
         ("smal.yaml", "unknown suite file '.*smal.yaml'; did you mean '.*small.yaml'"),
+        ("x" * 5000, "xxx.* cannot be read: File name too long"),
+        ("a\0b.yaml", r"unknown suite file '.*a\\x00b.yaml'"),
         ("folder", "the suite '.*folder' is a folder; name a file in it"),
         ("latin.yaml", "latin.yaml, line 2: the text is not UTF-8"),
     ],
