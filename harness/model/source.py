@@ -6,12 +6,13 @@ Planning needs only numbers and hashes, so this file imports no torch.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import UsageError, unknown
+from harness.errors import UsageError, printable, unknown
 from harness.model import config
 from harness.model.presets import PRESETS
 from harness.shape import ModelShape
@@ -69,11 +70,12 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
         raise UsageError(
             f"the family {name} has no member for {'+'.join(architectures)}; it has: {has}"
         )
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    # os.path asks where Path raises: for an unknown user's "~", for a name that is too long.
+    folder = Path(os.path.expanduser(name))  # noqa: PTH111
+    if os.path.isdir(folder):  # noqa: PTH112
         return _trained(name, folder)
     if "/" in name and not name.startswith("zoo/"):
-        raise UsageError(f"model '{name}' is neither a known name nor a folder")
+        raise UsageError(f"model '{printable(name)}' is neither a known name nor a folder")
     raise unknown("model", name, names())
 
 
