@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.errors import UnfitError, UsageError
-from harness.suite import Suite, cases, load
+from harness.suite import Suite, cases, load, override
 
 LoadText = Callable[..., Suite]
 
@@ -161,3 +162,14 @@ def test_a_shipped_suite_loads_by_name() -> None:
     assert load("decode").suite == "decode"
     with pytest.raises(UsageError, match="unknown suite file 'decod'; did you mean 'decode'"):
         load("decod")
+
+
+@pytest.mark.parametrize(
+    "model", ["x" * 5000, "~nobody-of-that-name/x", "a\nb/c", "", "/etc/hosts"]
+)
+def test_whatever_is_given_as_a_model_is_one_sentence(load_text: LoadText, model: str) -> None:
+    """A name too long for the file system raised OSError, an unknown home RuntimeError."""
+    suite = override(load_text(), [f"model={json.dumps(model)}"])
+    with pytest.raises(UsageError) as caught:
+        cases(suite, "cpu")
+    assert str(caught.value).isprintable()
