@@ -157,8 +157,8 @@ def _figure(
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    columns = min(count, _PER_ROW)
-    rows = -(-count // _PER_ROW)
+    columns = 2 if count == 4 else min(count, _PER_ROW)
+    rows = -(-count // columns)
     # Text stays text in the page's font, and a dollar sign in a label is no formula.
     with matplotlib.rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 9, "text.parse_math": False}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.analysis.ratios import Point, point
@@ -56,7 +56,7 @@ def _panels(
             at = point(result)
             key = replace(at, workload=at.workload.model_copy(update={axis: 1}))
             grouped.setdefault(key, []).append(result)
-    several = len({replace(key, workload=_NOWHERE) for key in grouped}) > 1
+    extra = _extra(grouped)
     panels = []
     for key, members in grouped.items():
         if len({getattr(r.case.workload, axis) for r in members}) < 2:
@@ -65,12 +65,18 @@ def _panels(
         for result in members:
             place = getattr(result.case.workload, axis)
             series.setdefault(result.case.stack.label, []).append((place, result.metrics[metric]))
-        extra = f", {key.backend} {key.dtype}, {key.threads} thr." if several else ""
-        panels.append(Panel(f"{name(members[0].case.workload)}{extra}", series))
+        panels.append(Panel(f"{name(members[0].case.workload)}{extra(key)}", series))
     return panels
 
 
 _NOWHERE = GeneratePoint(batch=1, prompt_tokens=1, new_tokens=1)
+
+
+def _extra(points: Iterable[Point]) -> Callable[[Point], str]:
+    """What a panel's title says besides its place in the grid: nothing where all are alike."""
+    if len({replace(at, workload=_NOWHERE) for at in points}) < 2:
+        return lambda _: ""
+    return lambda at: f", {at.backend} {at.dtype}, {at.threads} thr."
 
 
 def _plot(
@@ -98,13 +104,15 @@ def _plot(
 def _memory(states: Sequence[StateRow], stacks: Sequence[str]) -> Plot | None:
     """State measured, as bars, beside the formula, as dashes."""
     grouped: dict[Point, Bars] = {}
+    extra = _extra(point(row.result) for row in states)
     for row in states:
         at = point(row.result)
         w = at.workload
         key = replace(at, workload=w.model_copy(update={"prompt_tokens": 1}))
-        panel = grouped.setdefault(key, Bars(f"batch {w.batch}, new {w.new_tokens}", {}))
-        values = panel.series.setdefault(row.result.case.stack.label, {})
-        values[str(w.prompt_tokens)] = (row.measured_bytes, row.formula_bytes)
+        title = f"batch {w.batch}, new {w.new_tokens}{extra(at)}"
+        values = grouped.setdefault(key, Bars(title, {})).series
+        bar = (row.measured_bytes, row.formula_bytes)
+        values.setdefault(row.result.case.stack.label, {})[str(w.prompt_tokens)] = bar
     if not any(row.measured_bytes for row in states):
         return None
     panels = list(grouped.values())
