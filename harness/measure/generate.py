@@ -54,17 +54,17 @@ def drive(
     # A legal engine feeds or settles at least one token a step; four times that is patience.
     patience = 4 * sum(len(prompt) + new_tokens for prompt in prompts) + 100
     submitted: list[int] = []
-    seen: list[tuple[int, int, list[Emission]]] = []
+    seen: list[tuple[int, list[Emission]]] = []
     silent = 0
     engine.reset()
     with quiet():
         for request in requests:
             submitted.append(clock.stamp())
             engine.submit(request)
+        first_start = clock.stamp()
         while engine.has_work:
-            start = clock.stamp()
             emissions = engine.step()
-            seen.append((start, clock.stamp(), emissions))
+            seen.append((clock.stamp(), emissions))
             silent = 0 if emissions else silent + 1
             if silent > patience:
                 raise EngineError(
@@ -75,7 +75,7 @@ def drive(
         Submission(request.id, stamp, len(request.prompt))
         for request, stamp in zip(requests, submitted, strict=True)
     ]
-    return _trace(submissions, seen)
+    return _trace(submissions, first_start, seen)
 
 
 @contextmanager
@@ -91,15 +91,19 @@ def quiet() -> Iterator[None]:
 
 
 def _trace(
-    submissions: Sequence[Submission], seen: Sequence[tuple[int, int, list[Emission]]]
+    submissions: Sequence[Submission], start: int, seen: Sequence[tuple[int, list[Emission]]]
 ) -> Trace:
-    """Check what the loop saw, and drop emissions without tokens: they are no first token."""
+    """Check what the loop saw, and drop emissions without tokens: they are no first token.
+
+    A step begins where the one before ended: one reading of the clock a step is enough, and the
+    steps add up to the whole.
+    """
     open_requests = {submission.request for submission in submissions}
     if not seen:
         raise MeasurementError(f"the engine took {len(submissions)} requests and has no work")
     emitted: list[Emitted] = []
     steps: list[Step] = []
-    for start, end, emissions in seen:
+    for end, emissions in seen:
         if end <= start:
             raise ClockError(f"a step took {end - start} ns by the clock; that is no duration")
         tokens = 0
@@ -120,4 +124,5 @@ def _trace(
                 emitted.append(Emitted(emission.request_id, end, emission.token_ids))
                 tokens += len(emission.token_ids)
         steps.append(Step(start, end, tokens))
+        start = end
     return Trace(tuple(submissions), tuple(emitted), tuple(steps))

@@ -40,7 +40,8 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration of the engine: from the call to the moment the device had finished."""
+    """One iteration of the engine: from the end of the one before to the moment the device had
+    finished this one."""
 
     start_ns: int
     end_ns: int

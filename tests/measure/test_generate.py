@@ -19,14 +19,14 @@ PROMPTS = ((1, 2, 3), (4, 5, 6))
 
 
 def test_times_are_the_scripts(scripted: Scripted) -> None:
-    """A prefill of 1000 ns and steps of 100; two readings of the clock fall into each gap."""
+    """A prefill of 1000 ns and steps of 100; one reading of the clock falls into each gap."""
     engine = scripted([1000, 100])
     trace = drive(engine, PROMPTS, 4, engine.clock())
     first, second = timings(trace)
     # After the first submission: the second one's stamp, the step's start, the step, its end.
     assert first.ttft_ns == 1003
     assert second.ttft_ns == 1002
-    assert [b - a for a, b, _ in first.gaps] == [102] * 3
+    assert [b - a for a, b, _ in first.gaps] == [101] * 3
     assert [step.duration_ns for step in trace.steps] == [1001, 101, 101, 101]
     assert engine.resets == 1
 
