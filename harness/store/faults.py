@@ -24,7 +24,7 @@ _SENTENCES: dict[int, str] = {
     sqlite3.SQLITE_FULL: "no disk space left to write {place}; free some or name a file elsewhere",
     sqlite3.SQLITE_READONLY: "{place} or its folder is read-only; name a writable one with --db",
     sqlite3.SQLITE_PERM: "{place} or its folder is read-only; name a writable one with --db",
-    sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened; its folder must exist and be writable",
+    sqlite3.SQLITE_CANTOPEN: "{place} cannot be opened; check that you may write it and its folder",
 }
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -70,4 +70,8 @@ def _of_sqlite(url: URL, error: sqlite3.Error) -> HarnessError | None:
 
 def _is_full(place: str) -> bool:
     folder = Path(place).parent
-    return folder.is_dir() and shutil.disk_usage(folder).free < _FULL_BELOW_BYTES
+    if not folder.is_dir():
+        return False
+    usage = shutil.disk_usage(folder)
+    # /proc and the like have a size of 0, and are not full.
+    return usage.total > 0 and usage.free < _FULL_BELOW_BYTES

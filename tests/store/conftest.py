@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import MetaData, create_engine, make_url, text
 
 from harness.store import EnvironmentRow, HardwareRow, RevisionRow, SweepStart
 from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
@@ -21,17 +22,33 @@ MakeRun = Callable[..., RunRecord]
 MakeSweep = Callable[..., SweepStart]
 
 
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str | None]:
+    """A database of this test process on the server that PG_URL names; None where none is named."""
+    if PG_URL not in os.environ:
+        yield None
+        return
+    given = make_url(os.environ[PG_URL])
+    name = f"{given.database}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    admin = create_engine(given, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f'DROP DATABASE IF EXISTS "{name}"'))
+        connection.execute(text(f'CREATE DATABASE "{name}"'))
+    yield given.set(database=name).render_as_string(hide_password=False)
+    with admin.connect() as connection:
+        connection.execute(text(f'DROP DATABASE "{name}"'))
+    admin.dispose()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, tmp_path: Path, server_url: str | None) -> str:
     """An empty database: a file, and a server's where one is given."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'store.db'}"
-        return
-    if PG_URL not in os.environ:
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    if server_url is None:
         pytest.skip(f"{PG_URL} names no PostgreSQL database")
-    _empty(os.environ[PG_URL])
-    yield os.environ[PG_URL]
-    _empty(os.environ[PG_URL])
+    _empty(server_url)
+    return server_url
 
 
 @pytest.fixture
@@ -121,8 +138,6 @@ def make_sweep() -> MakeSweep:
 
 
 def _empty(url: str) -> None:
-    from sqlalchemy import MetaData, create_engine
-
     engine = create_engine(url)
     with engine.begin() as connection:
         tables = MetaData()

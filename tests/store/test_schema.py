@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import inspect, text
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
 
 from harness.errors import InfrastructureError, UsageError
-from harness.store import open_reader, open_store, schema
+from harness.store import SweepStart, migrations, open_reader, open_store, schema
+from harness.suite.case import Case
+from harness.worker.job import RunRecord
+
+MakeCase = Callable[..., Case]
+MakeRun = Callable[..., RunRecord]
+MakeSweep = Callable[..., SweepStart]
 
 
 def test_the_newest_migration_is_head() -> None:
@@ -88,6 +98,61 @@ def test_an_older_schema_is_upgraded_or_refused(
     assert not upgraded
     open_store(path).close()
     assert len(upgraded) == 1
+
+
+def test_a_later_migration_can_rebuild_a_table_that_others_point_to(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_case: MakeCase,
+    make_run: MakeRun,
+    make_sweep: MakeSweep,
+) -> None:
+    """SQLite drops and copies it; with foreign keys on, that fails on the first row below it."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(Path(str(resources.files(migrations))), folder)
+    (folder / "versions" / "v0002_add_mood.py").write_text(_SECOND)
+    plain_config = schema.config
+
+    def config(connection: Connection) -> Config:
+        made = plain_config(connection)
+        made.set_main_option("script_location", str(folder))
+        return made
+
+    with open_store(url) as store:
+        store.save_run(store.begin_sweep(make_sweep()), make_case(), make_run(make_case()))
+        monkeypatch.setattr(schema, "config", config)
+        monkeypatch.setattr(schema, "known", lambda: ["0001", "0002"])
+        schema.migrate(store.engine, "0002")
+        with store.engine.connect() as connection:
+            moods = connection.execute(text("SELECT mood FROM sweep")).scalars().all()
+            assert moods == ["fine"]
+            assert schema.revision(connection) == "0002"
+        schema.migrate(store.engine, "0001")
+    with open_reader(url) as reader:
+        assert [run.record for run in reader.runs(1)] == [make_run(make_case())]
+
+
+_SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+
+
+def upgrade():
+    with op.batch_alter_table("sweep") as table:
+        table.add_column(sa.Column("mood", sa.Text(), server_default=sa.text("'fine'")))
+        table.drop_constraint("uq_sweep_uid")
+        table.create_unique_constraint("uq_sweep_uid", ["uid", "suite"])
+
+
+def downgrade():
+    with op.batch_alter_table("sweep") as table:
+        table.drop_constraint("uq_sweep_uid")
+        table.create_unique_constraint("uq_sweep_uid", ["uid"])
+        table.drop_column("mood")
+"""
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def _stored(url: str) -> dict[tuple[int, int], StoredRun]:
 
 
 def test_four_processes_write_one_fresh_database(url: str) -> None:
-    acknowledged = _write(url, processes=4, runs=50, kills=0)
-    assert acknowledged == {(process, run) for process in range(4) for run in range(50)}
+    acknowledged = _write(url, processes=4, runs=25, kills=0)
+    assert acknowledged == {(process, run) for process in range(4) for run in range(25)}
     assert set(_stored(url)) == acknowledged
 
 
