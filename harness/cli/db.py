@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from harness.cli.listing import Database
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.store import SweepRow
-
-# The option of every command that opens the store.
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--db",
-        envvar="HARNESS_DB",
-        metavar="FILE|URL",
-        help="Database of results: a file or an SQLAlchemy URL.",
-        show_default="results/harness.db",
-    ),
-]
 
 SHOWN_SWEEPS = 20
 
