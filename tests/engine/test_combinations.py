@@ -2,7 +2,8 @@
 
 The answers come from the architectures' references in float64, without an engine. The toy
 techniques under `plugins/` stand for later ones (draft chains and trees, block diffusion,
-recurrence, chunked prefill, preemption): they must fit without a change to the loop.
+recurrence, windows, shared layers, chunked prefill, preemption): they must fit without a change to
+the loop.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "average": {"toy_average": {}},
     "hybrid": {"toy_average": {"hybrid": True}},
 }
+RESTRICTED: dict[str, dict[str, Any]] = {
+    "window": {"toy_local": {"window": 6}},
+    "shared": {"toy_local": {"window": None, "share": 2}},
+    "both": {"toy_local": {"window": 3, "share": 2}},
+}
 STATIC = {"pad_finished": False, "emit_at_end": False}
 CLASSIC = {"pad_finished": True, "emit_at_end": True}
 SCHEDULES: dict[str, tuple[int, dict[str, Any]]] = {
@@ -53,7 +59,7 @@ def truths(bench: Bench) -> dict[str, list[list[int]]]:
     """Greedy new tokens of every request, by architecture."""
     return {
         name: bench.truth({"architecture": architecture}, PROMPTS, NEWS)
-        for name, architecture in (ARCHITECTURES | RECURRENT).items()
+        for name, architecture in (ARCHITECTURES | RECURRENT | RESTRICTED).items()
     }
 
 
@@ -168,6 +174,32 @@ def test_recurrent_state_follows_every_rewind(
         monkeypatch,
         truths[architecture],
         RECURRENT[architecture],
+        cache,
+        (SCHEDULES | PIECES)[schedule],
+        decoder,
+    )
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "toy_chain", "toy_tree"])
+@pytest.mark.parametrize(
+    ("cache", "schedule"),
+    [("contiguous", "static4"), ("contiguous", "pieces"), ("recompute", "static4")],
+)
+@pytest.mark.parametrize("architecture", RESTRICTED)
+def test_windows_and_shared_layers(
+    bench: Bench,
+    truths: dict[str, list[list[int]]],
+    monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+    cache: str,
+    schedule: str,
+    decoder: str,
+) -> None:
+    _check(
+        bench,
+        monkeypatch,
+        truths[architecture],
+        RESTRICTED[architecture],
         cache,
         (SCHEDULES | PIECES)[schedule],
         decoder,
