@@ -42,6 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gates",),
     ("store", "worker"),
     ("sweep",),
+    ("selftest",),
     ("analysis",),
     ("report",),
     ("cli",),

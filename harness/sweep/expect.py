@@ -62,7 +62,7 @@ def expect(
 
 def run_seconds(case: Case, measure: MeasureSettings, repetition_s: float) -> float:
     """Seconds of one run whose repetitions take `repetition_s`, if it stops as early as it may."""
-    steps = max(1, case.workload.new_tokens - 1)
+    steps = max(1, case.generated.new_tokens - 1)
     repetitions = max(FEWEST_REPETITIONS, -(-measure.min_samples // steps))
     timed_s = max(repetition_s, min(measure.max_seconds, repetitions * repetition_s))
     return START_S + BESIDE_REPETITIONS * repetition_s + timed_s

@@ -35,6 +35,7 @@ class SweepPlan:
     available_bytes: int | None = None
     budget_s: float | None = None
     retry_pause_s: float = RETRY_PAUSE_S
+    clock: str | None = None
 
     def expected_s(self, case: Case) -> float:
         """Seconds of one run of this case, before any was seen."""
@@ -67,4 +68,5 @@ class SweepPlan:
             device=self.device,
             plugin_paths=self.plugin_paths,
             ceilings=self.ceilings.get(case.threads),
+            clock=self.clock,
         )

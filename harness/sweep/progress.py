@@ -72,7 +72,7 @@ class PlainProgress:
 
     def begin(self, runs: int, expected_s: float) -> None:
         """See `Progress`."""
-        self._total = runs
+        self._total, self._done = runs, 0
         self._print(f"{runs} runs, about {duration(expected_s)}")
 
     def start(self, case: Case, number: int) -> None:

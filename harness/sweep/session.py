@@ -49,6 +49,7 @@ class Order:
     resume: bool = False
     budget_s: float | None = None
     plugin_paths: tuple[str, ...] = ()
+    clock: str | None = None  # "module:function" for the self-test's lying clocks
 
 
 def run_sweep(
@@ -154,6 +155,7 @@ def plan_of(order: Order, start: SweepStart) -> SweepPlan:
         expected=expect(order.cases, laid.measure, hardware.kind, ceilings),
         available_bytes=available_bytes() if on_cpu else hardware.memory_bytes,
         budget_s=order.budget_s,
+        clock=order.clock,
     )
 
 
