@@ -76,8 +76,7 @@ def selftest(
                 records: list[RunRecord] = [
                     run.record
                     for run in runs
-                    if run.case.label == trial.stack
-                    and run.case.generated.batch == trial.batch
+                    if run.case.label == trial.stack and run.case.generated.batch == trial.batch
                 ]
                 yield judge(trial, records)
             if outcome.signum is not None:

@@ -9,7 +9,7 @@ from harness.selftest.truth import Check
 from harness.worker.job import Status
 
 # Short for its trials, and far longer than any of the others takes.
-HANG_TIMEOUT_S, TIMEOUT_S = 15.0, 300.0
+HANG_TIMEOUT_S, SILENT_TIMEOUT_S, TIMEOUT_S = 15.0, 60.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ TRIALS: tuple[Trial, ...] = (
     _fake("out_of_memory", "oom"),
     Trial("larger_case", "mha+out_of_memory", "skipped", batch=2),
     _fake("hangs", "timeout", timeout_s=HANG_TIMEOUT_S),
-    _fake("silent", "error", reason="stuck"),
+    _fake("silent", "error", reason="stuck", timeout_s=SILENT_TIMEOUT_S),
     _fake("segfault", "crashed", reason="SIGSEGV"),
     _fake("raises", "error", reason="this fake always raises"),
     _fake("quits", "error", reason="left no result"),

@@ -15,7 +15,7 @@ class Turn:
     """One planned run."""
 
     case: int  # place in the list of cases
-    round: int  # from 1
+    round: int  # from 0, as prompts are dealt out
     order_slot: int  # place in the sweep, from 0
 
 
@@ -26,7 +26,7 @@ def turns(cases: int, rounds: int, seed: int) -> list[Turn]:
     seeded with text, which `random` hashes with SHA-512.
     """
     planned: list[Turn] = []
-    for number in range(1, rounds + 1):
+    for number in range(rounds):
         order = list(range(cases))
         Random(f"order {seed} {number}").shuffle(order)
         for case in order:

@@ -104,7 +104,7 @@ class _Loop:
         """Store one row for each case that cannot run or is expected not to fit."""
         for turn in self._turns:
             planned = self._plan.cases[turn.case]
-            if turn.round > 1 or self._history.attempt(planned.case, 1) is None:
+            if turn.round > 0 or self._history.attempt(planned.case, turn.round) is None:
                 continue
             if planned.unsupported is not None:
                 self._save_unmade(turn, "unsupported", planned.unsupported)

@@ -37,18 +37,18 @@ def test_ample_budget_changes_nothing() -> None:
 
 
 def test_tight_budget_takes_the_cheapest_of_the_first_round() -> None:
-    assert [(turn.case, turn.round) for turn in take(COSTS, 3, 6.0)] == [(1, 1), (3, 1), (2, 1)]
+    assert [(turn.case, turn.round) for turn in take(COSTS, 3, 6.0)] == [(1, 0), (3, 0), (2, 0)]
 
 
 def test_first_round_is_random_where_it_fits_and_the_second_cheapest_first() -> None:
     taken = take(COSTS, 2, 14.0)
     assert taken[:4] == turns(4, 1, seed=1)
-    assert [(turn.case, turn.round) for turn in taken[4:]] == [(1, 2), (3, 2)]
+    assert [(turn.case, turn.round) for turn in taken[4:]] == [(1, 1), (3, 1)]
 
 
 def test_what_is_left_goes_to_later_rounds_when_a_case_does_not_fit() -> None:
     taken = take({0: 100.0, 1: 1.0}, 3, 10.0)
-    assert [(turn.case, turn.round) for turn in taken] == [(1, 1), (1, 2), (1, 3)]
+    assert [(turn.case, turn.round) for turn in taken] == [(1, 0), (1, 1), (1, 2)]
 
 
 def test_budget_is_never_exceeded() -> None:

@@ -181,7 +181,7 @@ def test_skipped_rows_say_why(go: Go, make_case: MakeCase) -> None:
 def _oom(case: Case) -> RunRecord:
     return RunRecord.model_validate(
         {
-            "case_hash": case.hash, "status": "oom", "round": 1, "order_slot": 0,
+            "case_hash": case.hash, "status": "oom", "round": 0, "order_slot": 0,
             "started_at": "2026-01-01T00:00:00Z", "seconds": 1.0,
         }
     )  # fmt: skip
@@ -221,7 +221,7 @@ def test_invalid_run_is_tried_again_with_its_attempts_stored(go: Go, make_case: 
 
 def test_invalid_for_ever_ends(go: Go, make_case: MakeCase) -> None:
     bench, outcome = go(plan([make_case()], rounds=2), lambda job: "invalid")
-    assert [row[1:] for row in bench.rows()] == [(1, n, "invalid") for n in (1, 2, 3)]
+    assert [row[1:] for row in bench.rows()] == [(0, n, "invalid") for n in (1, 2, 3)]
     assert outcome.exit_code == 1
 
 
@@ -234,7 +234,7 @@ def test_budget_leaves_out_what_does_not_fit_and_says_so(go: Go, make_case: Make
         expected={cheap.hash: Expected(1, 2.0), dear.hash: Expected(1, 50.0)},
     )
     bench, outcome = go(planned, costs_s={"cheap": 2.0, "dear": 50.0})
-    assert [row[:2] for row in bench.rows()] == [("cheap B1 P8 N4", 1), ("cheap B1 P8 N4", 2)]
+    assert [row[:2] for row in bench.rows()] == [("cheap B1 P8 N4", 0), ("cheap B1 P8 N4", 1)]
     assert outcome.left_out == (dear, dear)
     # Not complete, so that --resume continues it.
     assert (bench.ended, outcome.complete, outcome.exit_code) == (["interrupted"], False, 0)
