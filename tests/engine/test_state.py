@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from harness.engine.build import make_runner
+from harness.engine.request import Request
 from harness.engine.runner import Runner
 from harness.model.batch import Item
 
@@ -104,3 +105,25 @@ def test_tentative_rows_can_be_taken_back_one_by_one(bench: Bench) -> None:
     for length in (7, 6, 5):
         assert runner.store.rewind(1, length) == length
     _assert_right(bench, stack, TOKENS, _logits(runner, 1, TOKENS))
+
+
+@pytest.mark.parametrize("architecture", ["mha", "toy_average", "toy_average(hybrid=true)"])
+def test_accepted_tokens_are_not_fed_again(bench: Bench, architecture: str) -> None:
+    """The state after each tentative row is kept, so a rewind loses nothing that was accepted."""
+    prompt = tuple(TOKENS)
+    script = bench.truth(architecture, [prompt], [12])
+    stack = {"architecture": architecture, "decoding": {"toy_chain": {"script": script}}}
+    engine = bench.engine(stack)
+    certain: list[int | None] = []
+    forward = engine.runner.forward
+
+    def noted(items: list[Item], causal_block: int = 1) -> Any:
+        certain.extend(item.certain for item in items)
+        return forward(items, causal_block)
+
+    engine.runner.forward = noted  # type: ignore[method-assign]
+    assert bench.tokens(engine, [Request(0, prompt, 12)]) == {0: script[0]}
+    assert certain[0] == len(prompt)
+    # The last step has no room for a proposal, and then all rows are certain.
+    assert {1} <= set(certain[1:]) <= {1, None}
+    assert engine.decoder.rejected > 0  # type: ignore[attr-defined]
