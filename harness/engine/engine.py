@@ -22,7 +22,8 @@ Observer = Callable[[int, int, Tensor], None]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes an engine uses; state as it stood when the last sequences finished, or now."""
+    """Bytes an engine uses. State is the most that was held when a sequence finished under an
+    observer, or what is held now: looking at every finish would be part of the timed step."""
 
     state_bytes: int
     reserved_bytes: int
@@ -64,14 +65,13 @@ class Engine:
             self._view.waiting.append(Sequence(request, list(request.prompt)))
 
     def reset(self) -> None:
-        """Forget every sequence: nothing survives between cases."""
+        """Forget every sequence: nothing but the high-water mark of state survives."""
         self._view.waiting.clear()
         self._view.running.clear()
         self.runner.store.reset()
         self.decoder.reset()
         self.scheduler.reset()
         self._refused.clear()
-        self._held_bytes = 0
 
     def memory(self) -> Memory:
         """Bytes of state, of room for it, and of weights."""
@@ -89,7 +89,7 @@ class Engine:
         refused, self._refused = self._refused, []
         runs = self.scheduler.schedule(view)
         if not runs:
-            return refused
+            return refused + self._leave([])
         # Only a run that brings all its certain tokens in can propose and emit.
         ready = [
             run
@@ -172,7 +172,7 @@ class Engine:
     def _leave(self, emissions: list[Emission]) -> list[Emission]:
         """Free the sequences that retire, and hand out what the scheduler lets go."""
         view = self._view
-        if any(emission.finished for emission in emissions):
+        if self.observer is not None and any(emission.finished for emission in emissions):
             self._held_bytes = max(self._held_bytes, self.runner.store.held_bytes())
         released = self.scheduler.release(view, emissions)
         for sequence in self.scheduler.retired(view):

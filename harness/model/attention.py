@@ -41,9 +41,9 @@ class Attention:
 
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + attention, [T, D]."""
-        table = batch.scratch.get("rope")
+        table = batch.scratch.get(self._table)
         if table is None:
-            table = batch.scratch["rope"] = self._table.at(batch.positions)
+            table = batch.scratch[self._table] = self._table.at(batch.positions)
         N, K = self._heads, self._kv_heads
         qkv = self._qkv(x).view(x.shape[0], -1, self._dim)  # [T, N + 2K, H]
         if self._owner:

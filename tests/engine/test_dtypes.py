@@ -66,6 +66,7 @@ def test_state_takes_the_dtype_of_the_case(bench: Bench) -> None:
         plan = replace(bench.plan("mha"), dtype=dtype)
         engine = assemble(plan, {n: t.to(getattr(torch, dtype)) for n, t in
                                  bench.weights(plan).items()})  # fmt: skip
+        engine.observer = lambda request, place, logits: None
         bench.run(engine, [Request(0, PROMPTS[0], NEW)])
         held[dtype] = engine.memory()
     assert held["float32"].state_bytes == 2 * held["bfloat16"].state_bytes
