@@ -19,7 +19,7 @@ from harness.store import open_reader
 from harness.suite import Suite, cases, document
 from harness.suite.case import Case
 from harness.sweep import Order, run_sweep
-from harness.sweep.order import turns
+from harness.sweep.order import point, turns
 from harness.sweep.session import Limits
 from harness.worker.job import RunRecord
 
@@ -141,7 +141,8 @@ def _order(group: Sequence[Trial], hardware: HardwareRow) -> Order:
     suite = Suite.of(document.read(text, "the self-test's suite"))
     planned = cases(suite, hardware.kind)
     # In the order of sizes, so that a larger case comes after the one that it is skipped for.
-    seed = next(n for n in count() if turns(len(planned), 1, n)[0].case == 0)
+    points = [point(entry.case) for entry in planned]
+    seed = next(n for n in count() if turns(points, 1, n)[0].case == 0)
     return Order(
         suite=suite,
         profile=hardware.kind,

@@ -50,8 +50,7 @@ def expect(
         if isinstance(case.workload, KernelPoint):
             # Several sets of inputs lie side by side, and the references take copies in float64.
             held = 4.0 * kernel_cost(case.workload, case.dtype).bytes + KERNEL_INPUT_BYTES
-            seconds = START_S + 2 * measure.max_seconds
-            expected[case.hash] = Expected(round(held), seconds)
+            expected[case.hash] = Expected(round(held), START_S + 2 * measure.max_seconds)
         if entry.plan is None:
             continue
         limits = ceilings.get(case.threads)

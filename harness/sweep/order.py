@@ -1,13 +1,17 @@
-"""In which order runs are made: every round is a random permutation of the cases.
+"""In which order runs are made: rounds of points in random order, a point's stacks side by side.
 
-A round spreads each case over the whole sweep, so that a machine that warms up or slows down
-does not become one technique's advantage.
+Rounds spread each case over the whole sweep, so that a machine that warms up or slows down does not
+become one technique's advantage. Within a round the stacks of one point run one after the other, in
+random order: what is divided by each other was measured within minutes, and a drift cancels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+
+from harness.suite.case import Case
 
 
 @dataclass(frozen=True)
@@ -19,16 +23,29 @@ class Turn:
     order_slot: int  # place in the sweep, from 0
 
 
-def turns(cases: int, rounds: int, seed: int) -> list[Turn]:
+def point(case: Case) -> str:
+    """Everything of a case but its stack and model: cases with equal points are compared."""
+    return case.model_dump_json(exclude={"stack", "model", "checkpoint_hash"})
+
+
+def turns(points: Sequence[str], rounds: int, seed: int) -> list[Turn]:
     """Every (case, round) once, rounds one after another, each in an order of its own.
+
+    Args:
+        points: the point of each case.
+        rounds: processes a case.
+        seed: of the order.
 
     The same seed gives the same order on every machine and Python version: the generator is
     seeded with text, which `random` hashes with SHA-512.
     """
     planned: list[Turn] = []
     for number in range(rounds):
-        order = list(range(cases))
-        Random(f"order {seed} {number}").shuffle(order)
-        for case in order:
-            planned.append(Turn(case, number, len(planned)))
+        random = Random(f"order {seed} {number}")
+        order = list(dict.fromkeys(points))
+        random.shuffle(order)
+        for shared in order:
+            stacks = [case for case, other in enumerate(points) if other == shared]
+            random.shuffle(stacks)
+            planned += [Turn(case, number, len(planned) + i) for i, case in enumerate(stacks)]
     return planned

@@ -20,7 +20,7 @@ from harness.sweep.budget import Expectation, choose
 from harness.sweep.executor import Executor
 from harness.sweep.history import History
 from harness.sweep.interruption import Interruption, StopRequestedError
-from harness.sweep.order import Turn, turns
+from harness.sweep.order import Turn, point, turns
 from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
 from harness.sweep.progress import Progress
@@ -95,7 +95,9 @@ class _Loop:
         self._clock = clock
         self._start = clock()
         self._waiting: Counter[int] = Counter()  # turns to come, by the case's place
-        self._turns = turns(len(plan.cases), plan.measure.rounds, plan.seed)
+        self._turns = turns(
+            [point(planned.case) for planned in plan.cases], plan.measure.rounds, plan.seed
+        )
         self._expectation = Expectation(
             {planned.case.hash: plan.expected_s(planned.case) for planned in plan.cases}
         )

@@ -20,9 +20,14 @@ def test_wrong_durations_are_refused(text: str) -> None:
         parse_duration(text)
 
 
+def points(count: int) -> list[str]:
+    """Cases that share no point."""
+    return [str(i) for i in range(count)]
+
+
 def take(costs: dict[int, float], rounds: int, left_s: float, seed: int = 1) -> list[Turn]:
     """The turns that a budget allows, in the order in which they are taken."""
-    waiting, taken = turns(len(costs), rounds, seed), []
+    waiting, taken = turns(points(len(costs)), rounds, seed), []
     while (place := choose(waiting, lambda turn: costs[turn.case], left_s)) >= 0:
         taken.append(waiting.pop(place))
         left_s -= costs[taken[-1].case]
@@ -33,7 +38,7 @@ COSTS = {0: 5.0, 1: 1.0, 2: 3.0, 3: 2.0}
 
 
 def test_ample_budget_changes_nothing() -> None:
-    assert take(COSTS, 3, 33.0) == turns(4, 3, seed=1)
+    assert take(COSTS, 3, 33.0) == turns(points(4), 3, seed=1)
 
 
 def test_tight_budget_takes_the_cheapest_of_the_first_round() -> None:
@@ -42,7 +47,7 @@ def test_tight_budget_takes_the_cheapest_of_the_first_round() -> None:
 
 def test_first_round_is_random_where_it_fits_and_the_second_cheapest_first() -> None:
     taken = take(COSTS, 2, 14.0)
-    assert taken[:4] == turns(4, 1, seed=1)
+    assert taken[:4] == turns(points(4), 1, seed=1)
     assert [(turn.case, turn.round) for turn in taken[4:]] == [(1, 1), (3, 1)]
 
 

@@ -45,7 +45,7 @@ def test_another_kind_is_not_pruned(make_case: MakeCase, changes: dict[str, Any]
 
 def test_label_does_not_matter(make_case: MakeCase) -> None:
     case = make_case(batch=64)
-    renamed = case.model_copy(update={"stack": case.stack.model_copy(update={"label": "chat"})})
+    renamed = case.model_copy(update={"stack": case.composed.model_copy(update={"label": "chat"})})
     assert dominated_by(renamed, [make_case(batch=8)]) is not None
 
 

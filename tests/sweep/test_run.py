@@ -16,7 +16,7 @@ from harness.suite.case import Case, GateSettings, MeasureSettings
 from harness.sweep.expect import Expected
 from harness.sweep.history import History
 from harness.sweep.interruption import Interruption, StopRequestedError
-from harness.sweep.order import turns
+from harness.sweep.order import point, turns
 from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run import measure
@@ -42,7 +42,7 @@ class Bench:
 
     def submit(self, job: Job) -> RunRecord:
         self.jobs.append(job)
-        self.now_s += self._costs_s.get(job.case.stack.label, 1.0)
+        self.now_s += self._costs_s.get(job.case.label, 1.0)
         status = self._answer(job)
         return self._make_record(job.case, status, job.round, job.attempt, job.order_slot)
 
@@ -132,7 +132,9 @@ def test_every_case_is_measured_in_every_round_in_the_seeded_order(
 ) -> None:
     cases = [make_case(batch=batch) for batch in (1, 2, 3, 4)]
     bench, outcome = go(plan(cases, rounds=3, device="cuda", plugin_paths=("/p",)))
-    expected = [(cases[t.case], t.round, t.order_slot) for t in turns(4, 3, seed=3)]
+    expected = [
+        (cases[t.case], t.round, t.order_slot) for t in turns([point(c) for c in cases], 3, seed=3)
+    ]
     assert [(job.case, job.round, job.order_slot) for job in bench.jobs] == expected
     assert [(run.case, run.record.round) for run in bench.saved] == [e[:2] for e in expected]
     assert {(job.seed, job.device, job.plugin_paths) for job in bench.jobs} == {
@@ -158,7 +160,7 @@ def test_larger_cases_are_skipped_after_lack_of_memory(go: Go, make_case: MakeCa
     bench, outcome = go(
         plan(cases, rounds=2), lambda job: "oom" if job.case.workload.batch >= 8 else "ok"
     )
-    measured = {job.case.workload.batch for job in bench.jobs}
+    measured = {job.case.generated.batch for job in bench.jobs}
     exhausted = {b for t, _, _, s in bench.rows() if s == "oom" for b in [t.split()[1]]}
     skipped = {t.split()[1] for t, _, _, s in bench.rows() if s == "skipped"}
     assert 1 in measured
