@@ -15,7 +15,7 @@ from torch import Tensor
 from harness.gates import reference
 from harness.gates.counts import check_counts
 from harness.gates.observe import LogitsLog
-from harness.gates.regret import agreement, check_regret
+from harness.gates.regret import agreement, check_regret, check_related
 from harness.gates.tolerance import check_numeric
 from harness.gates.verdict import failed
 from harness.measure.prompts import Prompts
@@ -64,6 +64,7 @@ class Judgement:
 
     gates: list[GateResult]
     agreement: float | None = None
+    left_out: tuple[str, ...] = ()  # checks that the stack does not promise to pass, and why
 
     @property
     def passed(self) -> bool:
@@ -94,7 +95,10 @@ def check_watched(
     seen = [log.of(i, len(prompts[i]), new_tokens) for i in chosen]
     emitted, judged = _judged(bench, prompts, trace, chosen)
     gates = [counts]
-    if settings.numeric and bench.exact_logits:
+    left_out = []
+    if settings.numeric and not bench.exact_logits:
+        left_out.append("numeric: the cache is lossy")
+    elif settings.numeric:
         name = f"numeric{suffix}"
         if any(rows is None for rows in seen):
             detail = "the engine did not show the logits of every emitted token"
@@ -102,11 +106,13 @@ def check_watched(
         else:
             output = torch.cat([rows for rows in seen if rows is not None])
             gates += check_numeric(output, judged.trusted, judged.exact, bench.dtype, name=name)
-    if settings.exactness and bench.exact_tokens:
+    if settings.exactness and not bench.exact_tokens:
+        left_out.append("regret: the stack is lossy; its tokens are only held to their prompts")
+    elif settings.exactness:
         gates += check_regret(
             judged.exact, judged.trusted, emitted, bench.dtype, name=f"regret{suffix}"
         )
-    return Judgement(gates, agreement(judged.exact, emitted))
+    return Judgement(gates, agreement(judged.exact, emitted), tuple(left_out))
 
 
 def check_timed(
@@ -129,7 +135,11 @@ def check_timed(
     emitted, judged = _judged(bench, prompts, traces[-1], chosen)
     share = agreement(judged.exact, emitted)
     if not bench.exact_tokens:
-        return Judgement([counts], share)
+        # Every chosen request has exactly `new_tokens` of them, or the counts had failed.
+        first = check_related(
+            judged.exact[::new_tokens], emitted[::new_tokens], name="related_after"
+        )
+        return Judgement([counts, first], share)
     gates = check_regret(judged.exact, judged.trusted, emitted, bench.dtype, name="regret_after")
     return Judgement([counts, *gates], share)
 

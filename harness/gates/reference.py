@@ -26,6 +26,17 @@ class Judged:
     trusted: Tensor  # [n, V], in the timed dtype
 
 
+class _Carried(dict[str, Tensor]):
+    """Weights that come to a device when they are asked for, and leave no copy there."""
+
+    def __init__(self, weights: dict[str, Tensor], device: torch.device) -> None:
+        super().__init__(weights)
+        self._device = device
+
+    def __getitem__(self, name: str) -> Tensor:
+        return super().__getitem__(name).to(self._device)
+
+
 def logits(
     stack: StackSpec,
     plan: EnginePlan,
@@ -38,17 +49,18 @@ def logits(
     Runs where `tokens` are. Matrices are brought there and to `dtype` one at a time, when they are
     used, so that a float64 copy of the model never exists.
     """
+    carried = _Carried(weights, tokens.device)
     chain = stacks.techniques(stack)
     architecture = [t for t, _ in chain if t.slot is Slot.ARCHITECTURE][-1]
     technique, options = next((t, o) for t, o in chain if t.slot is Slot.WEIGHTS)
     dense: Callable[..., Tensor] = load(technique.reference)
 
     def linear(name: str, x: Tensor) -> Tensor:
-        matrix = weights["embed" if name == "head" and plan.shape.tied else name]
-        return x @ dense(name, matrix.to(x.device), options).to(dtype).T
+        matrix = carried["embed" if name == "head" and plan.shape.tied else name]
+        return x @ dense(name, matrix, options).to(dtype).T
 
     with torch.inference_mode(), torch.device(tokens.device):
-        result: Tensor = load(architecture.reference)(weights, plan.shape, tokens, dtype, linear)
+        result: Tensor = load(architecture.reference)(carried, plan.shape, tokens, dtype, linear)
     return result
 
 

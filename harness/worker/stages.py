@@ -127,6 +127,8 @@ def _watch(
         base.bench, job.gate, prompts, trace, point.new_tokens, chosen, log, suffix
     )
     notes.gates += judgement.gates
+    notes.telemetry["gates_left_out"] = list(judgement.left_out)
+    notes.telemetry["prompt_tokens"] = sorted({s.prompt_tokens for s in trace.submissions})
     if not suffix:
         tokens, sequences, _ = layout(base.plan.shape)
         expected = expected_bytes(
