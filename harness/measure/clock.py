@@ -12,6 +12,10 @@ from collections.abc import Callable
 from harness.measure.trace import ClockError
 from harness.technique import load
 
+# Taken while this module is imported, which is before any technique: one that replaces the function
+# in `time`, as late as in its own `__init__.py`, replaces it for itself.
+_TIMER = time.perf_counter_ns
+
 
 def _nothing() -> None:
     """The CPU has finished when the call returns."""
@@ -22,7 +26,7 @@ class Clock:
 
     def __init__(
         self,
-        read: Callable[[], int] = time.perf_counter_ns,
+        read: Callable[[], int] = _TIMER,
         synchronise: Callable[[], None] = _nothing,
     ) -> None:
         self._read = read
@@ -43,7 +47,7 @@ class Clock:
 
 def for_device(device: str, target: str | None = None) -> Clock:
     """The clock of a device, "cpu" or "cuda"; `target` "module:function" replaces the reading."""
-    read = time.perf_counter_ns if target is None else load(target)
+    read = _TIMER if target is None else load(target)
     if device == "cpu":
         return Clock(read)
     import torch

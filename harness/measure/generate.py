@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from harness.engine.request import Emission, Request
+from harness.errors import printable
 from harness.measure.clock import Clock
 from harness.measure.trace import (
     ClockError,
@@ -48,13 +49,14 @@ def drive(
     Raises:
         ClockError: a stamp went backwards or a step took no time.
         EngineError: the engine steps and steps and nothing comes, or it refuses a request.
-        MeasurementError: tokens for a request that was never submitted or has finished.
+        MeasurementError: tokens for a request that was never submitted or has finished, or
+            tokens that need not have been known when the clock was read.
     """
     requests = [Request(i, prompt, new_tokens, eos=None) for i, prompt in enumerate(prompts)]
     # A legal engine feeds or settles at least one token a step; four times that is patience.
     patience = 4 * sum(len(prompt) + new_tokens for prompt in prompts) + 100
     submitted: list[int] = []
-    seen: list[tuple[int, list[Emission]]] = []
+    seen: list[tuple[int, tuple[Emission, ...]]] = []
     silent = 0
     engine.reset()
     with quiet():
@@ -63,7 +65,8 @@ def drive(
             engine.submit(request)
         first_start = clock.stamp()
         while engine.has_work:
-            emissions = engine.step()
+            # A copy, made in the step's own time: an engine may use its list again.
+            emissions = tuple(engine.step())
             seen.append((clock.stamp(), emissions))
             silent = 0 if emissions else silent + 1
             if silent > patience:
@@ -91,7 +94,9 @@ def quiet() -> Iterator[None]:
 
 
 def _trace(
-    submissions: Sequence[Submission], start: int, seen: Sequence[tuple[int, list[Emission]]]
+    submissions: Sequence[Submission],
+    start: int,
+    seen: Sequence[tuple[int, tuple[Emission, ...]]],
 ) -> Trace:
     """Check what the loop saw, and drop emissions without tokens: they are no first token.
 
@@ -108,6 +113,7 @@ def _trace(
             raise ClockError(f"a step took {end - start} ns by the clock; that is no duration")
         tokens = 0
         for emission in emissions:
+            _require_known(emission)
             if emission.request_id not in open_requests:
                 raise MeasurementError(
                     f"the engine emitted for request {emission.request_id}, which was not "
@@ -126,3 +132,13 @@ def _trace(
         steps.append(Step(start, end, tokens))
         start = end
     return Trace(tuple(submissions), tuple(emitted), tuple(steps))
+
+
+def _require_known(emission: Emission) -> None:
+    """Refuse what could be worked out on access, after the stamp: only plain numbers are known."""
+    plain = type(emission) is Emission and type(emission.token_ids) is tuple
+    if not plain or any(type(token) is not int for token in emission.token_ids):
+        raise MeasurementError(
+            f"the engine emitted {printable(repr(emission))}, which is no Emission of a tuple of "
+            "ints: its tokens need not have been known when the clock was read"
+        )

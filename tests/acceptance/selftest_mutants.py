@@ -190,7 +190,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ["patched_timer"],
         (
             f"{_MEASURE}/clock.py",
-            "read = time.perf_counter_ns if target is None else load(target)",
+            "read = _TIMER if target is None else load(target)",
             "read = (lambda: time.perf_counter_ns()) if target is None else load(target)",
         ),
     ),

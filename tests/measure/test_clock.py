@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,3 +49,12 @@ def test_the_device_has_finished_before_the_time_is_read() -> None:
 def test_a_job_may_bring_its_own_clock() -> None:
     clock = for_device("cpu", "time:monotonic_ns")
     assert clock.stamp() <= clock.stamp()
+
+
+def test_a_timer_replaced_before_the_clock_is_made_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """gpu-mode/reference-kernels#162, from a technique's `__init__.py`: the worker imports that
+    before it makes the clock."""
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: 7)
+    assert for_device("cpu").stamp() > 7

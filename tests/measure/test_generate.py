@@ -114,3 +114,37 @@ def test_garbage_is_not_collected_while_stamping(scripted: Scripted) -> None:
     assert seen
     assert not any(seen)
     assert gc.isenabled()
+
+
+def test_a_list_used_again_is_read_in_its_step(scripted: Scripted) -> None:
+    """An engine that fills one list anew in every step emits different tokens each time."""
+    engine = scripted([10], lambda e, r: (e.steps,))
+    plain = engine.step
+    reused: list[Emission] = []
+
+    def step() -> list[Emission]:
+        reused[:] = plain()
+        return reused
+
+    engine.step = step
+    trace = drive(engine, PROMPTS, 3, engine.clock())
+    assert trace.tokens(0) == trace.tokens(1) == (1, 2, 3)
+
+
+class Late(Emission):
+    """Its tokens are worked out when somebody asks for them."""
+
+
+@pytest.mark.parametrize(
+    "late",
+    [Late(0, (7,), False), Emission(0, [7], False), Emission(0, (True,), False)],  # type: ignore[arg-type]
+    ids=["another class", "a list", "another number"],
+)
+def test_tokens_that_need_not_be_known_are_refused(scripted: Scripted, late: Emission) -> None:
+    """A technique that computed on access, after the stamp, seemed twice as fast as its baseline;
+    tensors of a GPU that is still busy would do the same by accident."""
+    engine = scripted([10])
+    plain = engine.step
+    engine.step = lambda: [late, *plain()[1:]]
+    with pytest.raises(MeasurementError, match="need not have been known"):
+        drive(engine, PROMPTS, 3, engine.clock())
