@@ -29,7 +29,9 @@ _ALL = (
            "gap to the previous emission / its tokens, weighted by tokens: median"),
     Metric("itl_p90", "ns", "lower", "the same, 90th percentile; needs 10 gaps"),
     Metric("itl_p99", "ns", "lower", "the same, 99th percentile; needs 100 gaps"),
-    Metric("step_gap", "ns", "lower", "gap between consecutive emissions of a request, median"),
+    Metric("step_gap", "ns", "lower",
+           "gap between consecutive emissions of a request, median; requests that share both "
+           "stamps give one gap"),
     Metric("tokens_per_step", "tokens", "higher", "emitted tokens / emissions after the first"),
     Metric("e2e", "ns", "lower", "last stamp - submission, median over requests"),
     Metric("throughput", "tokens/s", "higher", "emitted tokens / (last stamp - submission)"),
