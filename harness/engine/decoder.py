@@ -53,7 +53,10 @@ class Decoder(Protocol):
         logits: list[Tensor],
         hidden: list[Tensor],
     ) -> list[Verdict]:
-        """Judge each sequence's proposal by its logits [1 + n, V] and features [1 + n, D]."""
+        """Judge each sequence's proposal by its logits [1 + n, V] and features [1 + n, D].
+
+        The first row is the last certain token's; where none was fed it is missing: [n, V].
+        """
 
     def free(self, sequence: Sequence) -> None:
         """The sequence finished or was preempted: drop what is kept for it outside `extra`."""
