@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from harness.exit_codes import ExitCode
+
 
 class HarnessError(Exception):
     """Something a user can read and act on: one sentence, shown without a traceback."""
 
-    exit_code = 2
+    exit_code = ExitCode.BAD_INPUT
 
 
 class UsageError(HarnessError):
@@ -21,13 +23,13 @@ class UnfitError(UsageError):
 class NothingMeasuredError(HarnessError):
     """The command ran, and no case was measured."""
 
-    exit_code = 3
+    exit_code = ExitCode.NOTHING_MEASURED
 
 
 class InfrastructureError(HarnessError):
     """The store cannot be reached, or there is no device to measure on."""
 
-    exit_code = 4
+    exit_code = ExitCode.INFRASTRUCTURE
 
 
 def printable(text: str, limit: int = 80) -> str:

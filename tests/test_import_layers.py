@@ -18,7 +18,8 @@ from harness.paths import root
 # Lowest first; what stands in one row knows nothing of its neighbours. A dotted name takes one
 # module out of its package: records of borders, and what planning needs of models.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "paths"),
+    ("exit_codes", "paths"),
+    ("errors",),
     ("records", "shape"),
     ("technique",),
     ("cost", "metrics", "plan"),

@@ -6,6 +6,8 @@ import os
 
 import typer
 
+from harness.exit_codes import ExitCode
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -25,5 +27,5 @@ def register(app: typer.Typer) -> None:
         bad = [finding.subject for finding in findings if finding.level == "bad"]
         if bad:
             print(f"\nNumbers measured now would be worth less: {', '.join(bad)}.")
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.NEGATIVE)
         print("\nNothing here would spoil a measurement.")

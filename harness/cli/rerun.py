@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.listing import Database, Row, Table, print_table
 from harness.errors import UsageError
+from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from harness.hardware import HardwareRow
@@ -58,7 +59,7 @@ def register(app: typer.Typer) -> None:
         if store:
             _store(db, row, hardware, old, new)
         if new.status != "ok":
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.NEGATIVE)
 
 
 def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +11,7 @@ import typer
 
 from harness.cli.listing import Table, print_table
 from harness.errors import unknown
+from harness.exit_codes import ExitCode, interrupted
 
 if TYPE_CHECKING:
     from harness.selftest.trials import Trial
@@ -55,7 +57,7 @@ def register(app: typer.Typer) -> None:
                 typer.echo(f"{verdict.trial.name}: {fault}")
         if len(verdicts) < len(trials):
             typer.echo(f"\nstopped after {len(verdicts)} of {len(trials)} trials")
-            raise typer.Exit(130)
+            raise typer.Exit(interrupted(signal.SIGINT))
         typer.echo(
             f"\n{len(verdicts)} trials: "
             + (
@@ -64,7 +66,7 @@ def register(app: typer.Typer) -> None:
                 else "the instrument tells the truth."
             )
         )
-        raise typer.Exit(1 if lies else 0)
+        raise typer.Exit(ExitCode.NEGATIVE if lies else ExitCode.GOOD)
 
 
 def _chosen(only: list[str]) -> list[Trial]:

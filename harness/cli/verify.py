@@ -14,6 +14,7 @@ import typer
 
 from harness.cli.listing import PluginPaths, Row, Table, print_table
 from harness.errors import NothingMeasuredError, UsageError
+from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from harness.worker.job import GateResult, Job, RunRecord
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
             statuses.append(record.status)
         print_table(Table(("stack", "model", "kernels", "numeric", "regret", "verdict"), rows))
         if any(status not in ("ok", "unsupported") for status in statuses):
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.NEGATIVE)
         if "ok" not in statuses:
             raise NothingMeasuredError("no gate could be tried; the table says why")
 

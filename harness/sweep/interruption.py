@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from harness.exit_codes import interrupted
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -53,9 +55,9 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """128 + the signal's number, as shells report it: 130 for Ctrl-C."""
+        """The code of a command that this signal ended."""
         assert self.signum is not None
-        return 128 + self.signum
+        return interrupted(self.signum)
 
     def request(self, signum: int = signal.SIGINT) -> None:
         """Ask for a stop, as the signal would."""

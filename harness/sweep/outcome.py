@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.exit_codes import ExitCode, interrupted
 from harness.suite.case import Case
 from harness.worker.job import Status
 
@@ -38,7 +39,8 @@ class Outcome:
     def exit_code(self) -> int:
         """0 good, 1 a case failed, 3 nothing was measured, 128 + signal when cut short."""
         if self.signum is not None:
-            return 128 + self.signum
+            return interrupted(self.signum)
         if not any(self.statuses.get(status) for status in _MEASURED):
-            return 3
-        return 1 if any(self.statuses.get(status) for status in _FAILED) else 0
+            return ExitCode.NOTHING_MEASURED
+        failed = any(self.statuses.get(status) for status in _FAILED)
+        return ExitCode.NEGATIVE if failed else ExitCode.GOOD
