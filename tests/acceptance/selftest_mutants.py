@@ -337,6 +337,8 @@ def attempt(mutated: Mutant | None, trials: Sequence[str] = ()) -> dict[str, lis
     """The lies of a fresh copy with this mutant in it, or with none."""
     with TemporaryDirectory(prefix="selftest-mutant-") as name:
         folder = copied(Path(name))
+        if mutated is not None and (gone := missing(mutated, folder)):
+            raise RuntimeError("; ".join(gone))
         for edit in mutated.edits if mutated else ():
             file = folder / edit.file
             file.write_text(file.read_text().replace(edit.old, edit.new))
