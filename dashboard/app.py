@@ -73,7 +73,7 @@ def choose_sweep(database: str) -> tuple[SweepRow, list[StoredRun]]:
 def choose_view(sweep: SweepRow, found: Sequence[Result]) -> Sheet:
     """The sheet for the baseline and the metric picked in the sidebar."""
     first = sheet(sweep, found)
-    stacks = sorted({r.case.stack.label for r in found})
+    stacks = sorted({r.case.label for r in found})
     metrics = sorted({name for r in found for name in r.metrics if name in METRICS})
     baseline = st.sidebar.selectbox("Baseline", stacks, stacks.index(first.baseline))
     if not metrics:
@@ -128,7 +128,7 @@ def show_chart(found: Sequence[Result], told: Sheet) -> None:
         row = {
             "panel": f"batch {w.batch}, new {w.new_tokens} {named(result, names)}".rstrip(),
             "prompt tokens": w.prompt_tokens,
-            "stack": result.case.stack.label,
+            "stack": result.case.label,
         }
         # A case without a value keeps its row: the line breaks there instead of skipping it.
         row |= {label: None, "low": None, "high": None}

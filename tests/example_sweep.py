@@ -159,27 +159,27 @@ def runs() -> list[StoredRun]:
 
 def step_ns(of: Case, held: float) -> float:
     """The true time of one decode step with `held` tokens in each sequence."""
-    w, name = of.workload, of.stack.architecture[0].technique
-    if of.stack.cache.technique == "recompute":
+    w, name = of.generated, of.composed.architecture[0].technique
+    if of.composed.cache.technique == "recompute":
         return 9e5 + 2.1e4 * w.batch * held
     return 1.2e6 + 4e4 * w.batch + 60.0 * w.batch * held * KV_HEADS[name]
 
 
 def state_bytes(of: Case) -> int:
     """B*(P+N-1)*L*K*H*2*bytes, nothing where nothing is held."""
-    w = of.workload
-    if of.stack.cache.technique == "recompute":
+    w = of.generated
+    if of.composed.cache.technique == "recompute":
         return 0
-    heads = KV_HEADS[of.stack.architecture[0].technique]
+    heads = KV_HEADS[of.composed.architecture[0].technique]
     return w.batch * (w.prompt_tokens + w.new_tokens - 1) * LAYERS * heads * HEAD_DIM * 2 * 4
 
 
 def _run(
     of: Case, number: int, slot: int, at: datetime, drift: float, noise: random.Random
 ) -> RunRecord:
-    w = of.workload
+    w = of.generated
     common: dict[str, Any] = {"order_slot": slot, "started_at": at}
-    if of.stack.label == "mha+recompute" and w.batch == 8 and w.prompt_tokens == 1024:
+    if of.label == "mha+recompute" and w.batch == 8 and w.prompt_tokens == 1024:
         if number > 1:
             reason = "round 1 of this case ran out of memory"
             return record(of, number, "skipped", reason=reason, seconds=0.0, **common)
@@ -191,7 +191,7 @@ def _run(
             stderr_tail="Killed",
             **common,
         )
-    if of.stack.label == "gqa" and w.batch == 8 and w.prompt_tokens == 512 and number == 2:
+    if of.label == "gqa" and w.batch == 8 and w.prompt_tokens == 512 and number == 2:
         failed = GateResult(
             name="exactness",
             passed=False,
@@ -232,7 +232,7 @@ def _run(
     ]
     common["samples"] = [SampleSet(metric="step_gap", unit="ns", values=gaps)]
     common["implementations"] = {"attention": "torch"}
-    slow = of.stack.label == "mha+recompute"
+    slow = of.label == "mha+recompute"
     common["telemetry"] = {
         "gates_off": [],
         "warm_up": {"repetitions": 2, "stable": True, "seconds": 0.4},

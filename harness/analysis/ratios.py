@@ -63,11 +63,11 @@ class Point:
 
 
 def point(result: Result) -> Point:
-    """The point of a result; results of equal points may be compared."""
+    """The point of a result that generates; results of equal points may be compared."""
     case = result.case
     return Point(
         model=family(case),
-        workload=case.workload,
+        workload=case.generated,
         backend=case.backend,
         dtype=case.dtype,
         threads=case.threads,
@@ -84,7 +84,7 @@ def family(case: Case) -> str:
     Stacks of one sweep run different members of a family, zoo/small-mha and zoo/small-gqa; that is
     the comparison, not an obstacle to it.
     """
-    if case.model.startswith("zoo/"):
+    if case.model.startswith("zoo/") and case.stack is not None:
         for choice in case.stack.architecture:
             if case.model.endswith(f"-{choice.technique}"):
                 return case.model.removesuffix(f"-{choice.technique}")
@@ -106,7 +106,7 @@ def unlike(result: Result, baseline: Result) -> str | None:
     if not differences:
         return None
     return (
-        f"'{a.stack.label}' and '{b.stack.label}' differ in {', '.join(differences)}; "
+        f"'{a.label}' and '{b.label}' differ in {', '.join(differences)}; "
         "a ratio needs two results of one point"
     )
 
@@ -146,7 +146,7 @@ def ratio(result: Result, baseline: Result, metric: str) -> Ratio:
 
 def baselines(results: Iterable[Result], label: str) -> dict[Point, Result]:
     """The results of the stack with that label, by their point."""
-    return {point(r): r for r in results if r.case.stack.label == label}
+    return {point(r): r for r in results if r.case.label == label}
 
 
 def _verdict(low: float, high: float) -> Verdict:
@@ -158,7 +158,4 @@ def _verdict(low: float, high: float) -> Verdict:
 
 def _plain(value: object) -> str:
     """A field's value in a sentence."""
-    batch = getattr(value, "batch", None)
-    if batch is None:
-        return str(value)
-    return f"B{batch} P{getattr(value, 'prompt_tokens', '?')} N{getattr(value, 'new_tokens', '?')}"
+    return value.title if isinstance(value, GeneratePoint) else str(value)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.steps import StepGrowth, step_growth
-from harness.suite.case import Case
-from harness.worker.job import GateResult, MetricValue, Status
+from harness.suite.case import Case, GeneratePoint
+from harness.worker.job import GateResult, MetricValue, RunRecord, Status
 
 if TYPE_CHECKING:
     from harness.store.rows import StoredRun
@@ -86,6 +86,11 @@ class Result:
         """Whether it was tried and did not yield a number that can be trusted."""
         return self.status != "ok" and self.status not in NOT_TRIED
 
+    @property
+    def generates(self) -> bool:
+        """Whether it ran a stack at B, P and N; else it is a kernel's."""
+        return isinstance(self.case.workload, GeneratePoint)
+
     def value(self, metric: str) -> float | None:
         """The metric's estimate, None where it is undefined or was not measured."""
         estimate = self.metrics.get(metric)
@@ -143,8 +148,12 @@ def _result(runs: list[StoredRun]) -> Result:
         run_ids=tuple(run.id for run in runs),
         implementations=tuple(sorted({i for r in records for i in r.implementations.items()})),
         telemetry=tuple(record.telemetry for record in records),
-        step_growth=step_growth(runs[0].case, measured) if worst.status == "ok" else None,
+        step_growth=_step_growth(runs[0].case, measured) if worst.status == "ok" else None,
     )
+
+
+def _step_growth(case: Case, measured: Sequence[RunRecord]) -> StepGrowth | None:
+    return step_growth(case, measured) if isinstance(case.workload, GeneratePoint) else None
 
 
 def _reason(status: Status, rounds: list[tuple[int, Status, str]]) -> str | None:

@@ -79,7 +79,7 @@ def slopes(results: Sequence[Result], metric: str = "tpot") -> list[SlopeGroup]:
             lengths = {"prompt_tokens": 1, "new_tokens": 1}
             key = replace(at, workload=at.workload.model_copy(update=lengths))
             conditions.setdefault(key, at)
-            grouped.setdefault(key, {}).setdefault(result.case.stack.label, []).append(result)
+            grouped.setdefault(key, {}).setdefault(result.case.label, []).append(result)
     groups = []
     for key, stacks in grouped.items():
         lines = [_slope(stack, members, metric) for stack, members in stacks.items()]
@@ -103,7 +103,7 @@ def _slope(stack: str, members: list[Result], metric: str) -> Slope | None:
     x, y, noise = [], [], []
     for result in members:
         values = [value for _, value in result.metrics[metric].by_round]
-        x += [held(result.case.workload)] * len(values)
+        x += [held(result.case.generated)] * len(values)
         y += values
         noise += [fmean(values)] * len(values)
     lengths = tuple(sorted(set(x)))

@@ -35,10 +35,10 @@ class StateRow:
 
 def planned(case: Case) -> EnginePlan:
     """The plan a case runs with. HarnessError where its model is not on this machine."""
-    names = [choice.technique for choice in case.stack.architecture]
-    w = case.workload
+    names = [choice.technique for choice in case.composed.architecture]
+    w = case.generated
     return resolve(
-        case.stack,
+        case.composed,
         source.find(case.model, names),
         dtype=case.dtype,
         backend=case.backend,
@@ -77,11 +77,11 @@ def states(
         expected, reason = None, None
         case = result.case
         # The shape does not depend on the point, and finding a model may hash its weights.
-        key = (case.stack.model_dump_json(), case.model, case.dtype, case.backend)
+        key = (case.composed.model_dump_json(), case.model, case.dtype, case.backend)
         try:
             if key not in plans:
                 plans[key] = plan_of(case)
-            expected = formula_bytes(case.workload, plans[key])
+            expected = formula_bytes(case.generated, plans[key])
             reason = None if expected is not None else "its layers are not plain attention"
         except HarnessError as error:
             reason = str(error)

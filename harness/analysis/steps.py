@@ -40,7 +40,7 @@ def step_growth(case: Case, records: Sequence[RunRecord]) -> StepGrowth | None:
 
 def _slope(case: Case, record: RunRecord) -> float | None:
     """Least squares over the positions of one run, through the median of each one's repetitions."""
-    positions = case.workload.new_tokens - 1
+    positions = case.generated.new_tokens - 1
     gaps = next((s.values for s in record.samples if s.metric == "step_gap"), [])
     tokens = next((m.value for m in record.metrics if m.name == "tokens_per_step"), 1.0)
     # Repetitions stand one behind the other. With several tokens a step, or with requests that do

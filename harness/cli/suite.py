@@ -44,7 +44,7 @@ def check(
     suite = override(load(file), settings or [])
     typer.echo(f"{suite.suite}: {suite.about or 'good'}")
     # Without any model the first profile says what is missing.
-    for profile in [p for p in PROFILES if with_profile(suite, p).model] or PROFILES:
+    for profile in [p for p in PROFILES if _can_plan(with_profile(suite, p))] or PROFILES:
         _summarize(suite, profile)
 
 
@@ -61,19 +61,25 @@ def _summarize(suite: Suite, profile: Profile) -> None:
 
     planned = cases(suite, profile)
     laid = with_profile(suite, profile)
-    runnable = [entry for entry in planned if entry.plan]
+    runnable = [entry for entry in planned if entry.runnable]
     typer.echo(
         f"  {profile}: {_count(len(runnable), 'case')} in "
         f"{_count(laid.measure.rounds, 'round')}, "
         f"{_count(len(runnable) * laid.measure.rounds, 'run')}"
     )
-    counts = Counter(entry.case.stack.label for entry in runnable)
-    models = {entry.case.stack.label: entry.case.model for entry in runnable}
+    counts = Counter(entry.case.label for entry in runnable)
+    models = {entry.case.label: entry.case.model for entry in runnable}
     for label, count in counts.items():
-        typer.echo(f"    {label}: {_count(count, 'case')} on {models[label]}")
+        on = f" on {models[label]}" if models[label] else ""
+        typer.echo(f"    {label}: {_count(count, 'case')}{on}")
     reasons = Counter(entry.unsupported for entry in planned if entry.unsupported)
     for reason, count in reasons.items():
         typer.echo(f"    not supported, {_count(count, 'case')}: {reason}")
+
+
+def _can_plan(suite: Suite) -> bool:
+    """Whether a suite with its profile laid over it names what it needs: a model, or kernels."""
+    return suite.model is not None or suite.workload.kind == "kernel"
 
 
 def _count(number: int, noun: str) -> str:

@@ -216,7 +216,7 @@ def _print_plan(order: Order, device: HardwareRow, db: str | None) -> None:
         )
     columns = ("case", "model", "backend", "dtype", "threads", "memory", "a run", "not supported")
     print_table(Table(columns, rows))
-    runnable = sum(entry.plan is not None for entry in order.cases)
+    runnable = sum(entry.runnable for entry in order.cases)
     typer.echo(
         f"\n{runnable} of {len(order.cases)} cases can run, in {measure.rounds} rounds: "
         f"{runnable * measure.rounds} runs, about {duration(whole_s)}. Estimates are crude."

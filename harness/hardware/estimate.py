@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness import registry
 from harness.cost import Cost, widen_when_recomputed
 from harness.hardware.ceilings import Ceilings
 from harness.plan import EnginePlan, Trait
 from harness.shape import DTYPE_BYTES, BatchShape
 from harness.stack import Part, techniques
-from harness.suite.case import GeneratePoint, StackSpec
+from harness.suite.case import GeneratePoint, KernelPoint, StackSpec
 
 # Crude, and only for planning: a small model in PyTorch reaches about this share of its floor, and
 # each operation costs about this much on top, on a CPU and on a GPU alike.
 EFFICIENCY = 0.5
 SECONDS_PER_LAUNCH = 8e-6
+# A kernel's calls take turns on sets of inputs that together leave the last-level cache, as far as
+# this much memory allows.
+KERNEL_INPUT_BYTES = 256 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,16 @@ def floor_seconds(
 def step_cost(plan: EnginePlan, stack: StackSpec, batch: BatchShape) -> Cost:
     """Work of one forward; without an incremental cache, of the whole sequences."""
     return _fold(plan, techniques(stack), batch)
+
+
+def kernel_cost(point: KernelPoint, dtype: str) -> Cost:
+    """Work of one call of a kernel, by its own spec."""
+    return registry.kernel(point.kernel).cost(point.sizes, dtype)
+
+
+def kernel_floor_seconds(work: Cost, dtype: str, ceilings: Ceilings) -> float:
+    """The physical floor of one call whose operands lie in memory or the last-level cache."""
+    return max(ceilings.seconds_to_compute(work.flops, dtype), ceilings.seconds_to_move(work.bytes))
 
 
 def _fold(plan: EnginePlan, parts: Sequence[Part], batch: BatchShape) -> Cost:

@@ -32,6 +32,7 @@ def outline(sweep: SweepRow) -> Outline:
     # What is read is what planning reads; imported here, as a report of a run needs none of it.
     from harness.suite.document import read
     from harness.suite.grid import grid
+    from harness.suite.kernels import KernelWorkload
     from harness.suite.schema import Suite
     from harness.suite.settings import override, with_profile
 
@@ -41,6 +42,8 @@ def outline(sweep: SweepRow) -> Outline:
         forced = _given(sweep.argv, "--profile")
         on_gpu = "cuda" in forced or (not forced and sweep.hardware.kind == "cuda")
         suite = with_profile(suite, "cuda" if on_gpu else "cpu")
+        if isinstance(suite.workload, KernelWorkload):
+            return Outline(suite.about, rounds=suite.measure.rounds)
         built = grid(suite)
     except HarnessError:
         return Outline()
@@ -89,7 +92,7 @@ def _values(results: Sequence[Result]) -> dict[str, list[str]]:
     for result in results:
         case = result.case
         words = {
-            "model": family(case),
+            "model": family(case) or "no model",
             "backend": case.backend,
             "dtype": case.dtype,
             "threads": f"{case.threads} thread{'s' if case.threads > 1 else ''}",

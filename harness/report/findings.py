@@ -115,7 +115,7 @@ def state_sentences(rows: Sequence[StateRow]) -> list[str]:
     cuts: dict[str, list[float]] = {}
     for row in rows:
         if row.cut is not None and abs(row.cut - 1) > 1e-9:
-            cuts.setdefault(row.result.case.stack.label, []).append(row.cut)
+            cuts.setdefault(row.result.case.label, []).append(row.cut)
     for stack, found in cuts.items():
         low, high = min(found), max(found)
         much = units.digits(low) if high - low < 0.005 * low else (

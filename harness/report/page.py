@@ -28,8 +28,9 @@ def html(
 ) -> str:
     """One sweep as a page. UsageError for an unknown baseline or metric, or without a run."""
     told = sheet(sweep, results, baseline, metric)
-    ordered = order(results, told.baseline, outline(sweep).stacks)
-    stacks = list(dict.fromkeys(r.case.stack.label for r in ordered))
+    generated = [result for result in results if result.generates]
+    ordered = order(generated, told.baseline, outline(sweep).stacks)
+    stacks = list(dict.fromkeys(r.case.label for r in ordered))
     drawn = plots(ordered, states(ordered, told.baseline), stacks, told.metric)
     return render(told, drawn, sweep.suite_text)
 

@@ -59,13 +59,13 @@ def _panels(
     extra = _extra(grouped)
     panels = []
     for key, members in grouped.items():
-        if len({getattr(r.case.workload, axis) for r in members}) < 2:
+        if len({getattr(r.case.generated, axis) for r in members}) < 2:
             continue
         series: dict[str, list[tuple[float, Estimate]]] = {}
         for result in members:
-            place = getattr(result.case.workload, axis)
-            series.setdefault(result.case.stack.label, []).append((place, result.metrics[metric]))
-        panels.append(Panel(f"{name(members[0].case.workload)}{extra(key)}", series))
+            place = getattr(result.case.generated, axis)
+            series.setdefault(result.case.label, []).append((place, result.metrics[metric]))
+        panels.append(Panel(f"{name(members[0].case.generated)}{extra(key)}", series))
     return panels
 
 
@@ -112,7 +112,7 @@ def _memory(states: Sequence[StateRow], stacks: Sequence[str]) -> Plot | None:
         title = f"batch {w.batch}, new {w.new_tokens}{extra(at)}"
         values = grouped.setdefault(key, Bars(title, {})).series
         bar = (row.measured_bytes, row.formula_bytes)
-        values.setdefault(row.result.case.stack.label, {})[str(w.prompt_tokens)] = bar
+        values.setdefault(row.result.case.label, {})[str(w.prompt_tokens)] = bar
     if not any(row.measured_bytes for row in states):
         return None
     panels = list(grouped.values())

@@ -13,6 +13,7 @@ from harness.report import units
 from harness.report.findings import Grid
 from harness.report.terminal import print_grid, print_list
 from harness.store.rows import StoredRun, SweepRow
+from harness.suite.case import Case, StackSpec
 from harness.worker.job import GateResult, MetricValue, SampleSet
 
 
@@ -52,20 +53,12 @@ _SAMPLE_HEADER = ("samples of", "n", "smallest", "median", "largest")
 
 def _facts(run: StoredRun, sweep: SweepRow | None) -> list[tuple[str, str]]:
     case, record = run.case, run.record
-    stack = case.stack
-    slots = {
-        "architecture": "+".join(map(_choice, stack.architecture)),
-        "weights": _choice(stack.weights),
-        "cache": _choice(stack.cache),
-        "decoding": _choice(stack.decoding),
-        "scheduling": _choice(stack.scheduling),
-    }
     number = f"{case.backend}, {case.dtype}, {case.threads} thread{'s' * (case.threads > 1)}"
     graph = ", CUDA graph" if case.cuda_graph else ""
     facts = [
         ("reason", record.reason or ""),
-        ("stack", ", ".join(f"{slot} {technique}" for slot, technique in slots.items())),
-        ("model", f"{case.model} ({(case.checkpoint_hash or 'random weights')[:14]})"),
+        ("stack", "" if case.stack is None else _slots(case.stack)),
+        ("model", _model(case)),
         ("case", f"{case.hash[:16]}, {number}{graph}, {case.cache_state} cache, {run.source}"),
         ("round", f"{record.round}, place {record.order_slot}, attempt {record.attempt}"),
         ("started", f"{record.started_at:%Y-%m-%d %H:%M:%S} UTC, took {record.seconds:.2f} s"),
@@ -81,6 +74,22 @@ def _facts(run: StoredRun, sweep: SweepRow | None) -> list[tuple[str, str]]:
             dirty = " with uncommitted changes" if sweep.revision.dirty else ""
             facts.append(("code", f"{sweep.revision.commit[:12]}{dirty}"))
     return [(name, text) for name, text in facts if text]
+
+
+def _model(case: Case) -> str:
+    weights = (case.checkpoint_hash or "random weights")[:14]
+    return f"{case.model} ({weights})" if case.model else ""
+
+
+def _slots(stack: StackSpec) -> str:
+    slots = {
+        "architecture": "+".join(map(_choice, stack.architecture)),
+        "weights": _choice(stack.weights),
+        "cache": _choice(stack.cache),
+        "decoding": _choice(stack.decoding),
+        "scheduling": _choice(stack.scheduling),
+    }
+    return ", ".join(f"{slot} {technique}" for slot, technique in slots.items())
 
 
 def _choice(choice: object) -> str:

@@ -17,11 +17,12 @@ from harness.metrics import METRICS
 from harness.report import conditions as told
 from harness.report import units
 from harness.report.findings import Grid, slope_grid, state_grid, state_sentences, step_grid
+from harness.report.kernels import kernel_grids
 from harness.report.notes import notes
 from harness.store.rows import SweepRow
 
 # What the ratio is of, unless a user says otherwise: the first that any result defines.
-PRIMARY = ("tpot", "ttft", "throughput")
+PRIMARY = ("tpot", "ttft", "throughput", "kernel_time")
 # The columns after it, in order of what a narrow screen keeps.
 SECONDARY = ("ttft", "throughput", "state_bytes", "peak_bytes", "roofline_fraction", "itl_p99")
 
@@ -83,14 +84,17 @@ def sheet(
 ) -> Sheet:
     """The sheet of one sweep. Raises UsageError for an unknown baseline or metric."""
     outline = told.outline(sweep)
+    generated = [r for r in results if r.generates]
+    kernels = [r for r in results if not r.generates]
     label = choose_baseline(results, outline, baseline)
     if metric is not None and metric not in METRICS:
         raise unknown("metric", metric, METRICS)
     primary = metric or next((m for m in PRIMARY if _defined(results, m)), PRIMARY[0])
     others = [m for m in SECONDARY if m != primary and _defined(results, m)]
     columns = (primary, *others)
-    ordered = order(results, label, outline.stacks)
+    ordered = order(generated, label, outline.stacks)
     held = states(ordered, label)
+    all_ordered = [*ordered, *kernels]
     return Sheet(
         title=f"{sweep.suite}, sweep {sweep.id}",
         about=outline.about,
@@ -100,9 +104,9 @@ def sheet(
         columns=columns,
         titles=(_title(primary), f"vs {label}", *map(_title, others)),
         blocks=_blocks(ordered, label, columns),
-        failures=_listed([r for r in ordered if r.failed], results),
-        untried=_listed([r for r in ordered if not r.failed and r.status != "ok"], results),
-        slopes=tuple(slope_grid(group, label) for group in slopes(ordered)),
+        failures=_listed([r for r in all_ordered if r.failed], results),
+        untried=_listed([r for r in all_ordered if not r.failed and r.status != "ok"], results),
+        slopes=(*(slope_grid(group, label) for group in slopes(ordered)), *kernel_grids(kernels)),
         details=tuple(g for g in (step_grid(ordered), state_grid(held)) if g is not None),
         findings=tuple(state_sentences(held)),
         notes=tuple(notes(sweep, results, outline.rounds)),
@@ -113,7 +117,7 @@ def choose_baseline(
     results: Sequence[Result], outline: told.Outline, wanted: str | None = None
 ) -> str:
     """The label ratios are against: the one asked for, the suite's, or the first stack there is."""
-    labels = list(dict.fromkeys(r.case.stack.label for r in results))
+    labels = list(dict.fromkeys(r.case.label for r in results))
     if wanted is not None:
         if wanted not in labels:
             raise unknown("stack", wanted, labels)
@@ -131,7 +135,7 @@ def order(results: Sequence[Result], label: str, stacks: Sequence[str]) -> list[
 
     def key(result: Result) -> tuple[object, ...]:
         case, at = result.case, point(result)
-        w, stack = case.workload, case.stack.label
+        w, stack = case.generated, case.label
         place = (at.source, at.model, at.backend, at.dtype, at.threads, at.cuda_graph)
         return (*place, w.batch, w.prompt_tokens, w.new_tokens, stack != label,
                 rank.get(stack, len(rank)), stack)  # fmt: skip
@@ -157,7 +161,7 @@ def _blocks(results: Sequence[Result], label: str, columns: Sequence[str]) -> tu
 
 
 def _line(result: Result, baseline: Result | None, columns: Sequence[str]) -> Line:
-    stack, is_baseline = result.case.stack.label, result is baseline
+    stack, is_baseline = result.case.label, result is baseline
     if result.status != "ok":
         return Line(stack, is_baseline, result.status, (), None)
     primary = columns[0]

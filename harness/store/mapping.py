@@ -58,9 +58,10 @@ def stack_name(stack: StackSpec) -> str:
 
 def case_values(case: Case) -> dict[str, Any]:
     """Columns of a case, without its hash."""
-    content = case.model_dump(mode="json")
-    options = content.pop("stack")
-    del options["label"]
+    content = case.model_dump(mode="json", exclude={"stack"})
+    if case.stack is None:
+        return {"stack": None, "options": {}, **content}
+    options = case.stack.model_dump(mode="json", exclude={"label"})
     return {"stack": stack_name(case.stack), "options": options, **content}
 
 
@@ -73,7 +74,8 @@ def case_of(row: models.Case, label: str) -> Case:
     content = {name: getattr(row, name) for name in _CASE_FIELDS}
     where = f"row {row.id} of table 'case' ({row.hash[:12]})"
     try:
-        case = Case.model_validate({"stack": {"label": label, **row.options}, **content})
+        stack = {"label": label, **row.options} if row.stack is not None else None
+        case = Case.model_validate({"stack": stack, **content})
     except ValidationError as error:
         raise UsageError(f"{where} is no case this harness knows: {_first(error)}") from None
     if case.hash != row.hash:

@@ -78,7 +78,7 @@ class Store:
                 "round": record.round,
                 "attempt": record.attempt,
             }
-            values = mapping.run_values(record) | {"label": case.stack.label}
+            values = mapping.run_values(record) | {"label": case.label}
             run_id, added = find_or_add(connection, models.Run, key, values)
             if added:
                 _add_children(connection, run_id, record)

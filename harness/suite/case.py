@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from harness.records import Record
 from harness.shape import DTypeName
@@ -47,14 +47,41 @@ class GeneratePoint(Record):
     prompt_tokens: PositiveInt
     new_tokens: PositiveInt
 
+    @property
+    def title(self) -> str:
+        """For a line: "B8 P128 N32"."""
+        return f"B{self.batch} P{self.prompt_tokens} N{self.new_tokens}"
+
+
+class KernelPoint(Record):
+    """One kernel at one shape; `sizes` are numbers by the letters of the kernel's own docstring."""
+
+    kind: Literal["kernel"] = "kernel"
+    kernel: str
+    sizes: dict[str, NonNegativeInt]
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, *sorted(self.sizes.items())))
+
+    @property
+    def title(self) -> str:
+        """For a line: "B8 D1024 F4096", without what is zero."""
+        return " ".join(f"{name}{size}" for name, size in self.sizes.items() if size)
+
+
+Workload = Annotated[GeneratePoint | KernelPoint, Field(discriminator="kind")]
+
 
 class Case(Record):
-    """One point of a sweep's grid. Two equal cases have equal hashes, on any machine, for ever."""
+    """One point of a sweep's grid. Two equal cases have equal hashes, on any machine, for ever.
 
-    stack: StackSpec
-    model: str  # the member that was chosen, "zoo/small-gqa", never the family
+    A kernel's case has no stack, no model and no checkpoint.
+    """
+
+    stack: StackSpec | None
+    model: str  # the member that was chosen, "zoo/small-gqa", never the family; kernels: ""
     checkpoint_hash: str | None  # None: seeded random weights
-    workload: GeneratePoint
+    workload: Workload
     backend: Backend = "torch"
     dtype: DTypeName = "float32"
     threads: PositiveInt = 1
@@ -69,11 +96,35 @@ class Case(Record):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @model_validator(mode="after")
+    def _stack_unless_kernel(self) -> Self:
+        if (self.stack is None) != isinstance(self.workload, KernelPoint):
+            raise ValueError("a case has a stack exactly when it is not a kernel's")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What tables call the thing that is compared: the stack's label, or the kernel's name."""
+        if isinstance(self.workload, KernelPoint):
+            return self.workload.kernel
+        return self.composed.label
+
     @property
     def title(self) -> str:
-        """A short name for people: stack, batch and lengths."""
-        w = self.workload
-        return f"{self.stack.label} B{w.batch} P{w.prompt_tokens} N{w.new_tokens}"
+        """A short name for people: what is compared, and at which point."""
+        return f"{self.label} {self.workload.title}"
+
+    @property
+    def composed(self) -> StackSpec:
+        """The stack of a case that is not a kernel's."""
+        assert self.stack is not None, f"{self.title} is a kernel's case"
+        return self.stack
+
+    @property
+    def generated(self) -> GeneratePoint:
+        """The point of a `generate` case."""
+        assert isinstance(self.workload, GeneratePoint), f"{self.title} generates nothing"
+        return self.workload
 
 
 class MeasureSettings(Record):

@@ -16,6 +16,7 @@ from harness import stack as stack_parser
 from harness.errors import UsageError, printable
 from harness.suite.case import StackSpec
 from harness.suite.document import KeyPath
+from harness.suite.kernels import KernelWorkload
 from harness.suite.schema import Selector, Suite
 
 # At three seconds a case this many take three days and a half: more is a slip of the keyboard.
@@ -64,6 +65,7 @@ def grid(suite: Suite) -> Grid:
     Raises UsageError, with its line, for an unknown technique or option, a stack that stands
     twice, a baseline that is not listed, and more than `MAX_POINTS` points.
     """
+    assert not isinstance(suite.workload, KernelWorkload), "kernels are planned apart"
     stacks = _listed(suite)
     axes = {
         "stack": tuple(stacks),

@@ -8,6 +8,8 @@ from harness import paths
 from harness.errors import UsageError, printable, unknown
 from harness.suite import document
 from harness.suite.grid import grid
+from harness.suite.kernels import KernelWorkload
+from harness.suite.planning import kernel_points
 from harness.suite.schema import Suite
 from harness.suite.settings import with_profile
 
@@ -27,7 +29,10 @@ def load(path: str | Path) -> Suite:
 def check(suite: Suite) -> None:
     """Refuse what the keys alone cannot show, under every profile that the suite has."""
     for laid in [suite, *(with_profile(suite, profile) for profile in suite.profiles.given())]:
-        grid(laid)
+        if isinstance(laid.workload, KernelWorkload):
+            kernel_points(laid)
+        else:
+            grid(laid)
 
 
 def shipped() -> list[str]:

@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import product
 
 from harness import stack as stacks
 from harness.errors import UnfitError, UsageError, unknown
 from harness.model import source as models
 from harness.model.source import ModelSource
 from harness.plan import EnginePlan, Limits
-from harness.suite.case import Case, GeneratePoint, StackSpec
+from harness.suite.case import Case, GeneratePoint, KernelPoint, StackSpec
 from harness.suite.grid import Grid, Point, grid
+from harness.suite.kernels import KernelWorkload
 from harness.suite.schema import Profile, Suite
 from harness.suite.settings import with_profile
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A case and its plan; without a plan, `unsupported` says why it cannot run."""
+    """A case and its plan; `unsupported` says why it cannot run. A kernel's case needs no plan."""
 
     case: Case
     plan: EnginePlan | None
     unsupported: str | None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether a process can be tried."""
+        return self.unsupported is None
 
 
 def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Planned]:
@@ -40,6 +47,8 @@ def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Plan
         UnfitError: none of the cases can run; the sentence is that of the first.
     """
     laid = with_profile(suite, profile)
+    if isinstance(laid.workload, KernelWorkload):
+        return _matching(_kernel_cases(laid), only)
     if laid.model is None:
         raise UsageError(
             f"{laid.document.name} names no model for the profile {profile}; add model: zoo/small, "
@@ -57,9 +66,40 @@ def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Plan
     missing = [found for found in planner.sources.values() if isinstance(found, UsageError)]
     if len(missing) == len(planner.sources):
         raise UsageError(f"{laid.document.place(('model',))}: {missing[0]}")
-    if all(entry.plan is None for entry in planned):
+    if not any(entry.runnable for entry in planned):
         raise UnfitError(f"{laid.document.name}: no case can run; {planned[0].unsupported}")
     return planned
+
+
+def kernel_points(suite: Suite) -> tuple[KernelPoint, ...]:
+    """The shapes of a suite of kernels. UsageError, with its line, for one that cannot be."""
+    assert isinstance(suite.workload, KernelWorkload)
+    try:
+        return suite.workload.points()
+    except UsageError as error:
+        raise UsageError(f"{suite.document.place(('workload', 'shapes'))}: {error}") from error
+
+
+def _kernel_cases(suite: Suite) -> list[Planned]:
+    """The cases of a suite of kernels: shapes, then backend, dtype, threads."""
+    return [
+        Planned(
+            Case(
+                stack=None,
+                model="",
+                checkpoint_hash=None,
+                workload=point,
+                backend=backend,
+                dtype=dtype,
+                threads=threads,
+            ),
+            None,
+            None,
+        )
+        for point, backend, dtype, threads in product(
+            kernel_points(suite), suite.backend, suite.dtype, suite.threads
+        )
+    ]
 
 
 @dataclass
@@ -106,20 +146,21 @@ class _Planner:
         return self.sources[architectures]
 
     def _workload(self, point: Point) -> GeneratePoint:
-        names = list(self.suite.workload.axes())
+        workload = self.suite.workload
+        assert not isinstance(workload, KernelWorkload)
+        names = list(workload.axes())
         key = point[-len(names) :]
         if key not in self.workloads:
-            values = dict(zip(names, key, strict=True))
-            self.workloads[key] = self.suite.workload.point(values)
+            self.workloads[key] = workload.point(dict(zip(names, key, strict=True)))
         return self.workloads[key]
 
     def _plan(self, case: Case, source: ModelSource) -> EnginePlan | UsageError:
-        label, work = case.stack.label, case.workload
+        label, work = case.label, case.generated
         max_tokens = work.prompt_tokens + work.new_tokens
         key = (label, case.backend, case.dtype, work.batch, max_tokens)
         if key not in self.plans:
             if label not in self.parts:
-                self.parts[label] = stacks.techniques(case.stack)
+                self.parts[label] = stacks.techniques(case.composed)
             limits = Limits(slots=work.batch, max_tokens=max_tokens)
             bare = EnginePlan(source.shape, case.dtype, case.backend, limits)
             try:
@@ -133,7 +174,7 @@ def _matching(planned: list[Planned], only: Sequence[str]) -> list[Planned]:
     """The cases that one of the globs matches; all when there is none."""
     if not only:
         return planned
-    names = [(entry.case.stack.label, entry.case.title) for entry in planned]
+    names = [(entry.case.label, entry.case.title) for entry in planned]
     for glob in only:
         if not any(fnmatchcase(name, glob) for pair in names for name in pair):
             raise unknown("--only pattern", glob, {label for label, _ in names})

@@ -17,6 +17,7 @@ from harness.shape import DTypeName
 from harness.suite.axes import Axis, Batch, StackText, Threads, Tokens
 from harness.suite.case import Backend, GateSettings, GeneratePoint, MeasureSettings
 from harness.suite.document import Document
+from harness.suite.kernels import KernelWorkload
 from harness.suite.slo import SloSetting
 from harness.suite.validation import validate
 
@@ -49,9 +50,10 @@ class GenerateWorkload(Record):
         )
 
 
-# A new kind is a model of its own: GenerateWorkload | ServeWorkload. The rest of this folder reads
-# a workload's axes by name, in `grid.py`.
-Workload = Annotated[GenerateWorkload, Field(discriminator="kind")]
+# A new kind is a model of its own. The rest of this folder reads a workload's axes by name, in
+# `grid.py`; kernels, which have no stack, are planned apart.
+_WORKLOADS = (GenerateWorkload, KernelWorkload)
+Workload = Annotated[GenerateWorkload | KernelWorkload, Field(discriminator="kind")]
 
 # The keys that a profile may lay over a suite: all but its name and the profiles themselves.
 NOT_IN_PROFILES = ("suite", "profiles")
@@ -96,7 +98,9 @@ class Suite(Record):
     suite: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="its name, as in the store")
     about: str = Field("", description="one sentence: which question it answers")
     stacks: Axis[StackText] = Field(
-        description="what is compared: gqa+paged, gqa(kv_heads=2), or a mapping of slots"
+        (),
+        description="what is compared: gqa+paged, gqa(kv_heads=2), or a mapping of slots;"
+        " kernels have none",
     )
     baseline: str | None = Field(
         None, description="the stack that ratios are against; without it the first one"
@@ -130,6 +134,16 @@ class Suite(Record):
     hardware: Axis[str] = Field(
         ("local",), description="local measures here; names of a catalogue add predicted rows"
     )
+
+    @model_validator(mode="after")
+    def _stacks_unless_kernels(self) -> Suite:
+        kernels = isinstance(self.workload, KernelWorkload)
+        if not kernels and not self.stacks:
+            raise ValueError("the key 'stacks' is missing")
+        named = ("stacks", "baseline", "model", "include", "exclude", "slo")
+        if kernels and (given := [name for name in named if getattr(self, name)]):
+            raise ValueError(f"kernels have no stack and no model: take out {', '.join(given)}")
+        return self
 
     _document: Document = PrivateAttr(default=Document({}, "", "suite"))
 
@@ -182,7 +196,9 @@ def json_schema() -> dict[str, Any]:
     overlay = {
         key: value for key, value in schema["properties"].items() if key not in NOT_IN_PROFILES
     }
-    overlay["workload"] = _partial(schema["$defs"]["GenerateWorkload"])
+    overlay["workload"] = {
+        "anyOf": [_partial(schema["$defs"][kind.__name__]) for kind in _WORKLOADS]
+    }
     schema["properties"]["profiles"] = {
         "type": "object",
         "description": schema["properties"]["profiles"]["description"],

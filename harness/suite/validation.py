@@ -109,7 +109,7 @@ def _sentence(model: type[BaseModel], fault: ErrorDetails, noun: str) -> tuple[K
     else:
         given = f" (got {_shown(fault['input'])})"
     if kind == "value_error":
-        return path, f"{dotted(path)} {context['error']}"
+        return path, f"{dotted(path)} {context['error']}".lstrip()
     words = _WORDS[kind].format(**context) if kind in _WORDS else f"is wrong: {fault['msg']}"
     # A list's entries share its sentence, so that `batch: 0` and `batch: [0]` read alike.
     named = path[:-1] if path and isinstance(path[-1], int) else path

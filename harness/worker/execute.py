@@ -11,6 +11,8 @@ import torch
 from harness.errors import HarnessError, UnfitError
 from harness.gates.verdict import failed
 from harness.measure.trace import ClockError, MeasurementError
+from harness.suite.case import KernelPoint
+from harness.worker import kernel_run
 from harness.worker.job import Job, RunRecord, Status
 from harness.worker.notes import Notes
 from harness.worker.stages import check_before, measure
@@ -29,6 +31,9 @@ def execute(job: Job, *, timed: bool) -> RunRecord:
 
 def _attempt(job: Job, notes: Notes, *, timed: bool) -> None:
     refuse(job, os.environ, timed=timed)
+    if isinstance(job.case.workload, KernelPoint):
+        kernel_run.attempt(job, job.case.workload, notes, timed=timed)
+        return
     ready = check_before(job, notes)
     if timed and not notes.failed:
         measure(ready, notes)

@@ -54,7 +54,7 @@ def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult
     if ceilings is None:
         notes.telemetry["plausibility"] = "not checked: this job carries no ceilings"
         return []
-    point, stack = ground.point, ground.job.case.stack
+    point, stack = ground.point, ground.job.case.composed
     firsts = [max(t.ttft_ns for t in timings(trace)) for trace in sampled.traces]
     prefill = BatchShape(point.batch, point.prompt_tokens, 0)
     floor = floor_seconds(ground.plan, prefill, ceilings, stack)
@@ -80,7 +80,7 @@ def _achieved(ground: Ground, step_ns: float | None) -> list[MetricValue]:
     if step_ns is None:
         return [_value(name, None, "no step came after the first emission") for name in names]
     step = _decode_step(ground, point.prompt_tokens + point.new_tokens // 2)
-    stack = ground.job.case.stack
+    stack = ground.job.case.composed
     work = step_cost(ground.plan, stack, step)
     seconds = step_ns / 1e9
     share = None

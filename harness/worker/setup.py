@@ -33,7 +33,7 @@ class Ground:
     @property
     def point(self) -> GeneratePoint:
         """B, P and N."""
-        return self.job.case.workload
+        return self.job.case.generated
 
     def engine(self) -> Any:
         """A new engine. It loads its weights itself: one that damages them must not damage the
@@ -52,21 +52,21 @@ def prepare(job: Job) -> Ground:
     if torch.get_num_interop_threads() != 1:
         torch.set_num_interop_threads(1)
     registry.install(job.plugin_paths)
-    source = sources.find(case.model, [choice.technique for choice in case.stack.architecture])
+    source = sources.find(case.model, [choice.technique for choice in case.composed.architecture])
     if source.checkpoint_hash != case.checkpoint_hash:
         raise UsageError(
             f"the checkpoint of {case.model} is not the one this case was planned with "
             f"({_short(source.checkpoint_hash)} instead of {_short(case.checkpoint_hash)}); plan "
             "the sweep again"
         )
-    return ground(job, source, case.dtype, case.workload)
+    return ground(job, source, case.dtype, case.generated)
 
 
 def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint) -> Ground:
     """The same job in a dtype and at a point that may differ from the case's."""
     case = job.case.model_copy(update={"dtype": dtype, "workload": point})
     plan = stack.resolve(
-        case.stack,
+        case.composed,
         source,
         dtype=dtype,
         backend=case.backend,
@@ -76,7 +76,7 @@ def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint
     loaded = weights.load(source, plan.shape, getattr(torch, dtype), job.device, job.seed)
     # Copies in ordinary memory: a checkpoint may be mapped, and the device's room is the case's.
     own = {name: tensor.to("cpu", copy=True) for name, tensor in loaded.items()}
-    bench = Bench(case.stack, plan, own, job.device)
+    bench = Bench(case.composed, plan, own, job.device)
     return Ground(job.model_copy(update={"case": case}), source, plan, bench)
 
 

@@ -102,8 +102,8 @@ def sweep(asked: argparse.Namespace) -> int:
         """Also notes each stored run in DB.stored."""
 
         def finish(self, case: Case, record: RunRecord, took_s: float, left_s: float) -> None:
-            work = case.workload
-            name = f"{case.stack.label} {work.batch} {record.round}"
+            work = case.generated
+            name = f"{case.label} {work.batch} {record.round}"
             append(Path(f"{asked.db}.stored"), f"{name} {record.started_at.isoformat()}")
             super().finish(case, record, took_s, left_s)
 

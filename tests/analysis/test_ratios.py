@@ -160,5 +160,5 @@ def test_baselines_are_found_by_point(example_sweep: ModuleType) -> None:
     found = results(example_sweep.runs())
     against = baselines(found, "mha")
     assert len(against) == 6
-    assert all(result.case.stack.label == "mha" for result in against.values())
+    assert all(result.case.label == "mha" for result in against.values())
     assert all(point(result) in against for result in found)

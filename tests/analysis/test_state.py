@@ -16,7 +16,7 @@ def test_the_formula_by_hand(example_sweep: ModuleType) -> None:
 
 
 def test_grouped_queries_hold_a_quarter_and_recompute_nothing(example_sweep: ModuleType) -> None:
-    found = {r.result.case.stack.label: r for r in states(results(example_sweep.runs()), "mha")}
+    found = {r.result.case.label: r for r in states(results(example_sweep.runs()), "mha")}
     assert found["gqa"].cut == pytest.approx(4)
     assert found["mha"].cut == pytest.approx(1)
     assert found["mha+recompute"].formula_bytes == 0

@@ -75,7 +75,7 @@ def test_sweep_stores_and_shows_good_and_failed_cases(
         stored = reader.sweep("last")
         runs = reader.runs(stored.id)
     assert (stored.status, stored.seed) == ("complete", 7)
-    found = sorted((r.case.stack.label, r.record.round, r.record.status) for r in runs)
+    found = sorted((r.case.label, r.record.round, r.record.status) for r in runs)
     assert found == [("mha", 0, "ok"), ("mha+failing", 0, "error")]
     [failed] = [r.record for r in runs if r.record.status == "error"]
     assert failed.reason == "RuntimeError: this technique always fails"

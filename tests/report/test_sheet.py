@@ -79,7 +79,7 @@ def test_a_point_without_its_baseline_says_so(
         line for block in other.blocks if "8, prompt 512" in block.title for line in block.lines
     ]
     assert {line.stack: line.cells[1:2] for line in lines}["mha"] == ("-",)
-    alone = [r for r in found if r.case.stack.label != "gqa" or r.case.workload.batch == 1]
+    alone = [r for r in found if r.case.label != "gqa" or r.case.generated.batch == 1]
     lines = [x for b in sheet(example_sweep.row(), alone, baseline="gqa").blocks for x in b.lines]
     assert any(line.cells[1:2] == ("no baseline",) for line in lines)
 

@@ -119,9 +119,9 @@ def test_each_sweep_keeps_its_own_label_for_one_case(
             case = make_case(label=label)
             store.save_run(sweep_id, case, make_run(case))
     with open_reader(url) as reader:
-        labels = [reader.runs(s.id)[0].case.stack.label for s in reader.sweeps()]
+        labels = [reader.runs(s.id)[0].case.label for s in reader.sweeps()]
         assert reader.info().counts["case"] == 1
-        assert [case.stack.label for case in reader.cases().values()] == ["chat"]
+        assert [case.label for case in reader.cases().values()] == ["chat"]
     assert labels == ["gqa", "chat"]
 
 

@@ -27,7 +27,7 @@ def _stored(url: str) -> dict[tuple[int, int], StoredRun]:
     with open_reader(url) as reader:
         (sweep,) = reader.sweeps()
         return {
-            (run.case.workload.batch - 1, run.record.round): run for run in reader.runs(sweep.id)
+            (run.case.generated.batch - 1, run.record.round): run for run in reader.runs(sweep.id)
         }
 
 

@@ -28,20 +28,20 @@ def test_decode_spans_what_it_must() -> None:
     """At least 30 cases, 3 stacks, 3 batch sizes, lengths of 1,024 and more, on trained models."""
     planned = cases(load("decode"), "cpu")
     assert len(planned) >= 30
-    assert len({entry.case.stack.label for entry in planned}) >= 3
-    assert len({entry.case.workload.batch for entry in planned}) >= 3
-    assert max(entry.case.workload.prompt_tokens for entry in planned) >= 1024
+    assert len({entry.case.label for entry in planned}) >= 3
+    assert len({entry.case.generated.batch for entry in planned}) >= 3
+    assert max(entry.case.generated.prompt_tokens for entry in planned) >= 1024
     assert all(entry.case.checkpoint_hash for entry in planned)
 
 
 def test_decode_has_a_line_to_fit_for_every_stack() -> None:
     """Time per token against length needs at least three lengths at one batch."""
     planned = cases(load("decode"), "cpu")
-    for stack in {entry.case.stack.label for entry in planned}:
+    for stack in {entry.case.label for entry in planned}:
         lengths = {
-            entry.case.workload.prompt_tokens
+            entry.case.generated.prompt_tokens
             for entry in planned
-            if entry.case.stack.label == stack and entry.case.workload.batch == 1
+            if entry.case.label == stack and entry.case.generated.batch == 1
         }
         assert len(lengths) >= 3
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from harness.suite import Suite, with_profile
 from harness.suite.grid import Grid, grid
+from harness.suite.schema import GenerateWorkload
 
 LoadText = Callable[..., Suite]
 
@@ -95,6 +96,8 @@ def test_the_first_stack_is_the_baseline_unless_one_is_named(load_text: LoadText
 def test_profiles_are_laid_over(load_text: LoadText) -> None:
     suite = load_text()
     cpu, cuda = with_profile(suite, "cpu"), with_profile(suite, "cuda")
+    assert isinstance(cpu.workload, GenerateWorkload)
+    assert isinstance(cuda.workload, GenerateWorkload)
     assert (cpu.model, cpu.dtype, cpu.workload.batch) == ("tiny", ("float32",), (1, 8))
     assert (cuda.model, cuda.dtype) == ("llama-3-8b", ("bfloat16",))
     assert cuda.workload.batch == (64,), "lists are replaced"

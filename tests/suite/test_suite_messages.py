@@ -39,7 +39,7 @@ LoadText = Callable[..., Suite]
          "line 1: suite must be text (numbers and words like true need quotes) (got 12)"),
         ("suite: small", "suite: A b", "line 1: suite must match"),
         ("kind: generate", "kind: serve",
-         "line 5: workload.kind must be one of 'generate' (got 'serve')"),
+         "line 5: workload.kind must be one of 'generate', 'kernel' (got 'serve')"),
         ("batch: [1, 8]", "batch: [1, 0]", "line 5: workload.batch must be greater than 0 (got 0)"),
         ("batch: [1, 8]", "batch: 70000",
          "line 5: workload.batch must be at most 65536 (got 70000)"),

@@ -33,13 +33,11 @@ def test_cases_have_plans_for_their_point(load_text: LoadText) -> None:
     for entry in planned:
         assert entry.unsupported is None
         assert entry.plan is not None
-        work = entry.case.workload
+        work = entry.case.generated
         assert entry.plan.limits.slots == work.batch
         assert entry.plan.limits.max_tokens == work.prompt_tokens + work.new_tokens
         assert (entry.plan.dtype, entry.plan.backend) == (entry.case.dtype, entry.case.backend)
-    kv_heads = {
-        entry.case.stack.label: entry.plan.shape.kv_heads for entry in planned if entry.plan
-    }
+    kv_heads = {entry.case.label: entry.plan.shape.kv_heads for entry in planned if entry.plan}
     assert kv_heads == {"mha": 4, "gqa": 1, "chat": 2}
 
 
@@ -52,12 +50,12 @@ def test_planning_equals_resolving_each_case_alone(load_text: LoadText) -> None:
     for entry in cases(suite, "cpu"):
         case = entry.case
         alone = resolve(
-            case.stack,
-            find("tiny", [c.technique for c in case.stack.architecture]),
+            case.composed,
+            find("tiny", [c.technique for c in case.composed.architecture]),
             dtype=case.dtype,
             backend=case.backend,
-            slots=case.workload.batch,
-            max_tokens=case.workload.prompt_tokens + case.workload.new_tokens,
+            slots=case.generated.batch,
+            max_tokens=case.generated.prompt_tokens + case.generated.new_tokens,
         )
         assert entry.plan == alone
 
@@ -71,7 +69,7 @@ def test_a_plan_reads_the_limits_of_its_own_point(
     suite = override(load_text(), ["stacks=extra", "baseline=extra", "include=[]"])
     for entry in cases(suite, "cpu"):
         assert entry.plan is not None
-        work = entry.case.workload
+        work = entry.case.generated
         wanted = f"slots-{work.batch}-{work.prompt_tokens + work.new_tokens}"
         assert wanted in entry.plan.traits
 
@@ -88,7 +86,7 @@ def test_a_stack_that_does_not_fit_is_a_case_with_its_reason(load_text: LoadText
 def test_a_point_beyond_the_models_places_is_a_case_with_its_reason(load_text: LoadText) -> None:
     planned = cases(override(load_text(), ["workload.prompt_tokens=16,4093"]), "cpu")
     for entry in planned:
-        fits = entry.case.workload.prompt_tokens == 16
+        fits = entry.case.generated.prompt_tokens == 16
         assert (entry.plan is not None) == fits
         assert fits or "4097 places and 'tiny' has 4096" in str(entry.unsupported)
 
@@ -101,7 +99,7 @@ def test_a_family_without_a_member_costs_only_its_stacks(
     planned = cases(suite, "cpu")
     assert {entry.case.model for entry in planned if entry.plan} == {"zoo/small-mha"}
     refused = [entry for entry in planned if entry.plan is None]
-    assert {entry.case.stack.label for entry in refused} == {"other"}
+    assert {entry.case.label for entry in refused} == {"other"}
     assert "has no member for other" in str(refused[0].unsupported)
     assert refused[0].case.model == "zoo/small"
     assert all(entry.case.checkpoint_hash for entry in planned if entry.plan)
@@ -131,7 +129,7 @@ def test_labels_are_no_part_of_a_case(load_text: LoadText) -> None:
     suite = load_text("{name: chat, architecture: {gqa: {kv_heads: 2}}}", "'gqa(kv_heads=2)'")
     plain = cases(suite, "cpu", only=["gqa(kv_heads=2) B1 P16 N4"])[0].case
     assert named.hash == plain.hash
-    assert named.stack.label != plain.stack.label
+    assert named.composed.label != plain.composed.label
 
 
 def test_adding_an_option_with_a_default_changes_no_hash(make_plugin: MakePlugin) -> None:

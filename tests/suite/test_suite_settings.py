@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.suite import Suite, override, with_profile
+from harness.suite.schema import GenerateWorkload
 
 LoadText = Callable[..., Suite]
 
@@ -51,6 +52,7 @@ def test_a_setting_wins_over_every_profile(load_text: LoadText) -> None:
     suite = override(load_text(), ["workload.batch=3", "dtype=float16", "model=tiny"])
     for profile in ("cpu", "cuda"):
         laid = with_profile(suite, profile)
+        assert isinstance(laid.workload, GenerateWorkload)
         assert (laid.workload.batch, laid.dtype, laid.model) == ((3,), ("float16",), "tiny")
         assert laid.workload.prompt_tokens == (16, 32)
 
