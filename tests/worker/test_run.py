@@ -354,9 +354,9 @@ def test_what_cannot_run_here_is_unsupported(
         pytest.skip("there is a GPU on this machine")
     if "spec" in changes:
         job = make_job()
-        [choice] = job.case.stack.architecture
+        [choice] = job.case.composed.architecture
         three = choice.model_copy(update={"options": {"kv_heads": 3}})
-        stack = job.case.stack.model_copy(update={"architecture": (three,)})
+        stack = job.case.composed.model_copy(update={"architecture": (three,)})
         job = job.model_copy(update={"case": job.case.model_copy(update={"stack": stack})})
     else:
         job = make_job(**changes)
