@@ -27,6 +27,7 @@ class Attention:
         self._group, self._owner = group, owner
         self._scale = shape.head_dim**-0.5
         self._decode = parts.operation("decode_attention")
+        parts.only_torch("prefill_attention", "rope")
         names = ("q", "k", "v") if owner else ("q",)
         fused = torch.cat([parts.weight(f"{layer}.{name}") for name in names])
         self._qkv = parts.linear(f"{layer}.qkv" if owner else f"{layer}.q", fused)

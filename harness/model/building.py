@@ -50,10 +50,12 @@ class Parts:
 
     def norm(self, name: str) -> RMSNorm:
         """The RMSNorm with the weight of that name."""
+        self.only_torch("rms_norm")
         return RMSNorm(self.vector(name), self.shape.eps)
 
     def linear(self, name: str, weight: Tensor) -> Linear:
         """A linear layer by the weights slot; its bytes count unless they are the embedding's."""
+        self.only_torch("linear")
         layer: Linear = self._plan.linear.make(name, weight)
         shared = (
             name == "head" and self.shape.tied and layer.dense().data_ptr() == weight.data_ptr()
@@ -68,6 +70,10 @@ class Parts:
             length = self._plan.limits.max_tokens + self._plan.limits.lookahead
             self._rope[dim] = RopeTable(self.shape, dim, length, self._dtype, self._device)
         return self._rope[dim]
+
+    def only_torch(self, *operations: str) -> None:
+        """Record operations without a kernel of their own: torch runs them on any backend."""
+        self.implementations |= dict.fromkeys(operations, "torch")
 
     def operation(self, kernel: str) -> Callable[..., Any]:
         """The kernel of that name for the plan's backend; which one it is gets recorded."""

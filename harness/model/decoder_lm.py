@@ -64,6 +64,7 @@ class FeedForward:
         self._gate_up = parts.linear(f"{layer}.gate_up", fused)
         self._down = parts.linear(f"{layer}.down", parts.weight(f"{layer}.down"))
         self._width = parts.shape.ff
+        parts.only_torch("swiglu")
 
     def __call__(self, x: Tensor, residual: Tensor) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + feed-forward, [T, D]."""
