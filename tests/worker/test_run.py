@@ -46,7 +46,9 @@ def assert_refused(record: RunRecord, *gates: str) -> None:
 def test_a_good_run_holds_every_metric_once(make_job: MakeJob, spec: str) -> None:
     record = worker.run(make_job(spec))
     assert (record.status, record.reason) == ("ok", None)
-    assert sorted(metric.name for metric in record.metrics) == sorted(METRICS)
+    found = [metric.name for metric in record.metrics]
+    # The one metric that only a kernel by itself has.
+    assert sorted(found) == sorted(set(METRICS) - {"kernel_time"})
     for metric in record.metrics:
         assert (metric.value is None) == (metric.null_reason is not None)
         assert metric.value is None or math.isfinite(metric.value)
@@ -245,7 +247,7 @@ def test_state_that_the_formula_does_not_know_fails(
 
 
 @pytest.mark.parametrize("after", [-7, 0], ids=["backwards", "standing still"])
-@pytest.mark.parametrize("reading", [10, 80], ids=["in the gates", "while timed"])
+@pytest.mark.parametrize("reading", [10, 40], ids=["in the gates", "while timed"])
 def test_a_clock_that_lies_stores_no_number(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, after: int, reading: int
 ) -> None:
