@@ -24,7 +24,8 @@ _ALL = (
     Metric("ttft", "ns", "lower", "first emission's stamp - submission, median over requests"),
     Metric("tpot", "ns", "lower",
            "(last stamp - first stamp) / (tokens - tokens of the first emission), median over "
-           "requests; undefined when the first emission is also the last"),
+           "requests; undefined when the first emission is also the last, or when any emission "
+           "carries more tokens than a step can settle (then all between emissions are)"),
     Metric("itl_p50", "ns", "lower",
            "gap to the previous emission / its tokens, weighted by tokens: median"),
     Metric("itl_p90", "ns", "lower", "the same, 90th percentile; needs 10 gaps"),

@@ -12,7 +12,7 @@ def check_floor(
     """Hold a time to its physical floor: floor / time at most the headroom of the ceilings.
 
     Args:
-        name: what was timed, "plausible_step" or "plausible_ttft".
+        name: what was timed, "plausible_ttft", "plausible_step" or "plausible_e2e".
         measured_ns: the median time.
         floor_seconds: the larger of bytes / bandwidth and FLOPs / peak.
         headroom: how far a right result may beat the ceilings, which a busy moment can understate.

@@ -91,9 +91,30 @@ def phases(trace: Trace) -> Phases:
     )
 
 
-def metrics(traces: Sequence[Trace]) -> list[MetricValue]:
-    """The time metrics of at least one repetition, pooled over repetitions."""
+def burst(traces: Sequence[Trace], lookahead: int) -> str | None:
+    """Why times between emissions are not times between tokens; None where they are.
+
+    A step settles one token of a sequence and the proposals that it accepts, `lookahead` at most.
+    An emission with more holds tokens that were held back, and the gap before it is not the time
+    that they took.
+    """
+    most = max(len(e.token_ids) for trace in traces for e in trace.emissions)
+    if most <= 1 + lookahead:
+        return None
+    return (
+        f"an emission carries {most} tokens and a step settles at most {1 + lookahead}: tokens "
+        "were held back, so times between emissions are not those of tokens"
+    )
+
+
+def metrics(traces: Sequence[Trace], lookahead: int) -> list[MetricValue]:
+    """The time metrics of at least one repetition, pooled over repetitions.
+
+    Args:
+        lookahead: most proposals of one sequence in one step, of `harness.plan.Limits`.
+    """
     found = [timings(trace) for trace in traces]
+    held_back = burst(traces, lookahead)
     only_one = "every request's first emission is also its last"
     later = sum(len(t.gaps) for group in found for t in group)
     later_tokens = sum(t.tokens - t.first_tokens for group in found for t in group)
@@ -105,7 +126,7 @@ def metrics(traces: Sequence[Trace]) -> list[MetricValue]:
         for trace, group in zip(traces, found, strict=True)
     ]
     split = [phases(trace) for trace in traces]
-    return [
+    values = [
         _median("ttft", [[t.ttft_ns for t in group] for group in found], ""),
         _median("tpot", tpots, only_one),
         *_inter_token(found, only_one),
@@ -118,6 +139,11 @@ def metrics(traces: Sequence[Trace]) -> list[MetricValue]:
         _rate("prefill_throughput", [(s.prompt_tokens, s.prefill_ns, s.unclear) for s in split]),
         _rate("decode_throughput", [(s.decode_tokens, s.decode_ns, s.unclear) for s in split]),
     ]
+    if held_back is None:
+        return values
+    # What the user waited for stays true: the first emission, the last, and all tokens over all.
+    whole = ("ttft", "e2e", "throughput")
+    return [v if v.name in whole else _undefined(v.name, held_back) for v in values]
 
 
 def _gaps(found: Sequence[Timing]) -> list[int]:

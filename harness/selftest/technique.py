@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from harness.cost import Cost
 from harness.plan import EnginePlan
@@ -24,6 +25,7 @@ def fake(
     linear: str | None = None,
     reference: str | None = None,
     cost: Callable[[Cost], Cost] | None = None,
+    lookahead: int = 0,
 ) -> Technique[Options]:
     """A technique that does what its slot's baseline does, but for one thing.
 
@@ -35,6 +37,7 @@ def fake(
         linear: replace the linear layers, "module:Class" below the folder.
         reference: another reference than the baseline's, "module:function" below the folder.
         cost: what it makes of the cost counted so far.
+        lookahead: tokens of a sequence that a step may settle beyond the first.
     """
     baseline = get(BASELINES[slot])
 
@@ -42,6 +45,8 @@ def fake(
         plan = baseline.apply(plan, baseline.options())
         if engine:
             plan = plan.add(engine=Factory(f"harness.techniques.{name}.engine:Fake"))
+        if lookahead:
+            plan = plan.add(limits=replace(plan.limits, lookahead=lookahead))
         if linear is not None:
             plan = plan.add(linear=Factory(f"harness.techniques.{name}.{linear}"))
         return plan

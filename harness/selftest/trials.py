@@ -57,6 +57,7 @@ TRIALS: tuple[Trial, ...] = (
     _fake("several_tokens", "ok", checks=(truth.times, truth.sums)),
     _fake("empty_first", "ok", checks=(truth.times, truth.sums)),
     _fake("patched_timer", "ok", checks=(truth.times,)),
+    _fake("burst", "ok", checks=(truth.held_back,)),
     Trial("one_token", "mha+sleeping", "ok", checks=(truth.single_token,), new_tokens=1),
     # A wrong number of tokens.
     _red("no_tokens", "trace"),

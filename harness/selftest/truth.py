@@ -122,6 +122,20 @@ def single_token(record: RunRecord) -> list[str]:
     return faults
 
 
+def held_back(record: RunRecord) -> list[str]:
+    """Tokens that came out together had no times of their own; the whole has its floor."""
+    undefined = ("tpot", "itl_p50", "itl_p90", "itl_p99", "step_gap", "decode_throughput")
+    faults = [
+        f"{metric.name} is {metric.value}, of tokens that were held back"
+        for metric in record.metrics
+        if metric.name in undefined
+        and (metric.value is not None or "held back" not in (metric.null_reason or ""))
+    ]
+    if "plausible_e2e" not in {gate.name for gate in record.gates}:
+        faults.append("the whole was not held to its floor")
+    return faults
+
+
 def _near(record: RunRecord, name: str, true: float) -> list[str]:
     value = _values(record).get(name)
     if value is not None and abs(value - true) <= TOLERANCE * true:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from harness.gates.plausibility import check_floor
@@ -11,6 +12,7 @@ from harness.measure.latency import metrics as time_metrics
 from harness.measure.latency import step_gaps, timings
 from harness.measure.memory import Peak
 from harness.measure.sampling import Sampled
+from harness.plan import Trait
 from harness.shape import BatchShape
 from harness.worker.job import GateResult, MetricValue, SampleSet
 from harness.worker.notes import Notes
@@ -26,7 +28,7 @@ def collect(
         held: the engine's Memory after the last repetition.
         agreement: share of judged tokens that were the reference's own choice.
     """
-    times = time_metrics(sampled.traces)
+    times = time_metrics(sampled.traces, ground.plan.limits.lookahead)
     gap = next(m for m in times if m.name == "step_gap")
     metrics = [
         *times,
@@ -34,12 +36,14 @@ def collect(
         _value("state_bytes", held.state_bytes),
         _value("reserved_bytes", held.reserved_bytes),
         _value("weights_bytes", held.weights_bytes),
-        *_achieved(ground, gap.value),
+        *_achieved(ground, gap),
         _value("energy_per_token", None, "no energy counter is read on this device"),
         _value("token_agreement", agreement, "the exactness gate is off"),
     ]
     found = [timing for trace in sampled.traces for timing in timings(trace)]
-    gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
+    # Gaps that are no steps' are no samples of steps either.
+    known = sampled.traces if gap.value is not None else ()
+    gaps = [gap for trace in known for gap in step_gaps(trace)]
     samples = [
         SampleSet(metric="step_gap", unit="ns", values=gaps),
         SampleSet(metric="ttft", unit="ns", values=[t.ttft_ns for t in found]),
@@ -49,7 +53,10 @@ def collect(
 
 
 def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult]:
-    """Hold the median step, and the time until every request has a token, to their floors."""
+    """Hold the median step, the time until every request has a token, and the whole, to floors.
+
+    The whole cannot be flattered by holding tokens back, as the times of its parts can.
+    """
     ceilings = ground.job.ceilings
     if ceilings is None:
         notes.telemetry["plausibility"] = "not checked: this job carries no ceilings"
@@ -62,27 +69,43 @@ def plausible(ground: Ground, sampled: Sampled, notes: Notes) -> list[GateResult
     gates = [
         check_floor("plausible_ttft", median(firsts).value, floor, headroom, "prefill of the batch")
     ]
+    # The cheapest decode step is the first one: nothing after it can be faster.
+    step = _decode_step(ground, point.prompt_tokens)
+    step_floor = floor_seconds(ground.plan, step, ceilings, stack)
     gaps = [gap for trace in sampled.traces for gap in step_gaps(trace)]
     if gaps:
-        # The cheapest decode step is the first one: nothing after it can be faster.
-        step = _decode_step(ground, point.prompt_tokens)
-        floor = floor_seconds(ground.plan, step, ceilings, stack)
         gates.append(
-            check_floor("plausible_step", median(gaps).value, floor, headroom, "decode step")
+            check_floor("plausible_step", median(gaps).value, step_floor, headroom, "decode step")
         )
+    if Trait.CHUNKS in ground.plan.traits:
+        # Some requests may have decoded in the steps that fed the others' prompts.
+        alone = BatchShape(1, 1, point.prompt_tokens)
+        step_floor = floor_seconds(ground.plan, alone, ceilings, stack)
+    wholes = [max(t.e2e_ns for t in timings(trace)) for trace in sampled.traces]
+    # The first token comes with the prompt.
+    steps = math.ceil(point.new_tokens / (1 + ground.plan.limits.lookahead)) - 1
+    gates.append(
+        check_floor(
+            "plausible_e2e",
+            median(wholes).value,
+            floor + steps * step_floor,
+            headroom,
+            f"prefill of the batch and {steps} decode steps",
+        )
+    )
     return gates
 
 
-def _achieved(ground: Ground, step_ns: float | None) -> list[MetricValue]:
+def _achieved(ground: Ground, gap: MetricValue) -> list[MetricValue]:
     """Bytes and FLOPs of a decode step half-way through, over the median step's time."""
     point, ceilings = ground.point, ground.job.ceilings
     names = ("achieved_bandwidth", "achieved_flops", "intensity", "roofline_fraction")
-    if step_ns is None:
-        return [_value(name, None, "no step came after the first emission") for name in names]
+    if gap.value is None:
+        return [_value(name, None, gap.null_reason) for name in names]
     step = _decode_step(ground, point.prompt_tokens + point.new_tokens // 2)
     stack = ground.job.case.composed
     work = step_cost(ground.plan, stack, step)
-    seconds = step_ns / 1e9
+    seconds = gap.value / 1e9
     share = None
     if ceilings is not None:
         share = floor_seconds(ground.plan, step, ceilings, stack) / seconds

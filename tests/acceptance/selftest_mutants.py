@@ -195,6 +195,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     mutant(
+        "tokens that were held back have no times of their own",
+        ["burst"],
+        (_LATENCY, "    if most <= 1 + lookahead:\n", "    if True:\n"),
+    ),
+    mutant(
         "time per token leaves the first emission's tokens out",
         ["several_tokens"],
         (

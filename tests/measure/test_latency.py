@@ -30,8 +30,8 @@ def trace(requests: dict[int, list[tuple[int, int]]], prompt_tokens: int = 10) -
     )
 
 
-def values(*traces: Trace) -> dict[str, MetricValue]:
-    return {metric.name: metric for metric in metrics(traces)}
+def values(*traces: Trace, lookahead: int = 8) -> dict[str, MetricValue]:
+    return {metric.name: metric for metric in metrics(traces, lookahead)}
 
 
 def test_a_plain_request() -> None:
@@ -99,6 +99,25 @@ def test_answers_held_back_until_the_end_tell_no_phases() -> None:
     assert found["decode_throughput"].value is None
 
 
+@pytest.mark.parametrize(
+    "emissions",
+    [[(900, 1), (1000, 9)], [(900, 9), (1000, 1)], [(100, 1), (900, 8), (1000, 1)]],
+    ids=["rest with the last", "many in the first", "in the middle"],
+)
+def test_tokens_that_were_held_back_have_no_times(emissions: list[tuple[int, int]]) -> None:
+    """Ten steps of 100, nine tokens let go of together: a TPOT of 11 would be nine times too good.
+    With a decoder that settles nine tokens a step, it is no fault."""
+    held = values(trace({0: emissions}), lookahead=0)
+    per_token = set(held) - {"ttft", "e2e", "throughput"}
+    assert {"tpot", "itl_p50", "step_gap", "decode_throughput"} <= per_token
+    for name in per_token:
+        assert held[name].value is None
+        assert "held back" in (held[name].null_reason or "")
+    assert held["e2e"].value == 1000
+    assert held["throughput"].value == pytest.approx(10 / 1000e-9)
+    assert values(trace({0: emissions}), lookahead=8)["tpot"].value is not None
+
+
 def test_an_early_end_divides_by_the_actual_count() -> None:
     """sglang#10746: a request that ended after 3 tokens of more counts 3."""
     found = values(trace({0: [(100, 1), (110, 1), (120, 1)], 1: [(100, 1), (110, 1)]}))
@@ -162,7 +181,7 @@ def test_repetitions_are_pooled_and_their_medians_bound_the_value() -> None:
 
 def test_every_metric_is_in_the_registry_and_none_is_nan() -> None:
     for one in (trace({0: [(100, 1)]}), trace({0: [(100, 1), (110, 2)]})):
-        for metric in metrics([one]):
+        for metric in metrics([one], lookahead=1):
             assert metric.name in METRICS
             assert (metric.value is None) == (metric.null_reason is not None)
             assert metric.value is None or metric.value > 0

@@ -54,7 +54,8 @@ def test_a_good_run_holds_every_metric_once(make_job: MakeJob, spec: str) -> Non
         assert metric.value is None or math.isfinite(metric.value)
     names = {gate.name for gate in record.gates}
     assert {"tokens", "numeric_max", "regret", "state_bytes"} <= names
-    assert {"tokens_after", "regret_after", "plausible_step", "plausible_ttft"} <= names
+    assert {"tokens_after", "regret_after"} <= names
+    assert {"plausible_step", "plausible_ttft", "plausible_e2e"} <= names
     assert {s.metric for s in record.samples} == {"step_gap", "ttft", "e2e"}
     assert all(v > 0 for s in record.samples for v in s.values)
     assert record.implementations["decode_attention"] == "torch"
@@ -270,6 +271,55 @@ def test_faster_than_physics_fails(make_job: MakeJob) -> None:
     record = worker.run(make_job(ceilings=low))
     assert_refused(record, "plausible_step", "plausible_ttft")
     assert worker.run(make_job(ceilings=low, gate=GateSettings(plausibility=False))).status == "ok"
+
+
+def test_the_whole_has_a_floor_of_its_own(make_job: MakeJob) -> None:
+    """Holding tokens back moves the parts' times, never the whole's."""
+    record = worker.run(make_job())
+    gates = {gate.name: gate for gate in record.gates}
+    whole, step, first = (gates[f"plausible_{part}"] for part in ("e2e", "step", "ttft"))
+    e2e, gap, ttft = (value(record, name) for name in ("e2e", "step_gap", "ttft"))
+    assert whole.observed
+    assert step.observed
+    assert first.observed
+    assert e2e
+    assert gap
+    assert ttft
+    floors = first.observed * ttft + 9 * step.observed * gap
+    assert whole.observed * e2e == pytest.approx(floors, rel=0.02)
+    low = Ceilings(bandwidth_bytes_per_s=1e3, flops_per_s={"float32": 1e3}, source="measured")
+    assert_refused(worker.run(make_job(ceilings=low)), "plausible_e2e")
+
+
+def test_tokens_held_back_give_no_rates(
+    make_job: MakeJob, around: Wrap, around_engine: Any
+) -> None:
+    """The first token comes one step before the end, nine with the last: no time between tokens,
+    nor anything made of it, and no samples either."""
+
+    class Holding(around_engine):  # type: ignore[misc]
+        def reset(self) -> None:
+            self.inner.reset()
+            self.held: dict[int, tuple[int, ...]] = {}
+
+        def step(self) -> list[Emission]:
+            shown = []
+            for e in self.inner.step():
+                held = self.held.get(e.request_id, ()) + e.token_ids
+                self.held[e.request_id] = held
+                if e.finished:
+                    shown.append(Emission(e.request_id, held[1:], True, e.reason))
+                elif len(held) == 9:
+                    shown.append(Emission(e.request_id, held[:1], finished=False))
+            return shown
+
+    around(Holding)
+    record = worker.run(make_job())
+    assert record.status == "ok", record.reason
+    reasons = {m.name: m.null_reason for m in record.metrics if m.value is None}
+    for name in ("tpot", "itl_p50", "step_gap", "achieved_bandwidth", "roofline_fraction"):
+        assert "held back" in (reasons.get(name) or "")
+    assert {s.metric for s in record.samples} == {"ttft", "e2e"}
 
 
 def test_without_ceilings_the_floor_is_left_open_and_said(make_job: MakeJob) -> None:

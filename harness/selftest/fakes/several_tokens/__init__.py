@@ -2,4 +2,4 @@
 
 from harness.selftest.technique import fake
 
-TECHNIQUE = fake("several_tokens", "Three tokens a step", engine=True)
+TECHNIQUE = fake("several_tokens", "Three tokens a step", engine=True, lookahead=2)
