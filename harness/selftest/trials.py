@@ -61,6 +61,7 @@ TRIALS: tuple[Trial, ...] = (
     Trial("one_token", "mha+sleeping", "ok", checks=(truth.single_token,), new_tokens=1),
     # A wrong number of tokens.
     _red("no_tokens", "trace"),
+    _red("lazy", "trace"),
     _red("early_end", "tokens_after"),
     # Wrong outputs.
     _red("wrong_output", "regret"),

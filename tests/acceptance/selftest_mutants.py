@@ -195,6 +195,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     mutant(
+        "tokens are known when the clock is read",
+        ["lazy"],
+        (f"{_MEASURE}/generate.py", "    if not plain or any(", "    if False and any("),
+    ),
+    mutant(
         "tokens that were held back have no times of their own",
         ["burst"],
         (_LATENCY, "    if most <= 1 + lookahead:\n", "    if True:\n"),
