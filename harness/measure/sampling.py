@@ -20,25 +20,25 @@ from harness.suite.case import MeasureSettings
 
 Repeat = Callable[[], Trace | None]
 
-# Two repetitions whose medians differ by less are the same speed: compilation, lazy allocation and
-# cold caches change a first repetition by far more.
-_STABLE = 1.1
-_MOST_WARM_UPS = 6
+# Two repetitions whose medians differ by less, or by less than twice the precision that is asked
+# for, are the same speed: compilation, lazy allocation and cold caches change more.
+_STABLE = 0.05
+MOST_WARM_UPS = 6
 # However many steps one repetition has, what differs between repetitions is only seen in several.
 _FEWEST_REPETITIONS = 3
-# Warm-up may take this share of a run's measuring time; the repetition that was gated came first
-# and is not counted.
+# Warm-up may take this share of a run's measuring time, except for its first repetition, which is
+# always made: the one that was gated ran watched and over poisoned memory, so at another speed.
 _WARM_UP_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Repetitions that were thrown away, and what the first one cost beyond a steady one."""
+    """Repetitions that nobody watched and that were thrown away."""
 
     repetitions: int
-    stable: bool
-    seconds: float  # without the first
-    compile_seconds: float
+    stable: bool | None  # whether the last two agree; None where there were no two
+    seconds: float
+    shortest_ns: int | None  # None where there were no prompts for any
 
 
 @dataclass(frozen=True)
@@ -58,32 +58,29 @@ def samples(trace: Trace) -> list[int]:
     return gaps or sorted({timing.ttft_ns for timing in timings(trace)})[-1:]
 
 
-def warm_up(first: Trace, repeat: Repeat, settings: MeasureSettings) -> WarmUp:
-    """Repeat until two repetitions in a row agree, a bound on number or time is met.
+def warm_up(repeat: Repeat, settings: MeasureSettings) -> WarmUp:
+    """Repeat at least once, until two repetitions in a row agree or a bound is met.
 
-    Args:
-        first: the repetition at the same shape that was gated: the first of this process, so it
-            paid for compilation.
+    An expensive case is repeated once: what it costs before it is steady is little beside it.
     """
     started = time.monotonic()
-    medians = [_typical([first]).value]
-    shortest = first.duration_ns
-    last = first.duration_ns / 1e9
+    tolerance = max(_STABLE, 2 * settings.precision)
     bound = settings.max_seconds * _WARM_UP_SHARE
-    while len(medians) < _MOST_WARM_UPS and not _agree(medians):
-        if time.monotonic() - started + last > bound:
+    medians: list[float] = []
+    durations: list[int] = []
+    while len(medians) < MOST_WARM_UPS and not _agree(medians, tolerance):
+        if durations and time.monotonic() - started + durations[-1] / 1e9 > bound:
             break
         trace = repeat()
         if trace is None:
             break
         medians.append(_typical([trace]).value)
-        shortest = min(shortest, trace.duration_ns)
-        last = trace.duration_ns / 1e9
+        durations.append(trace.duration_ns)
     return WarmUp(
         repetitions=len(medians),
-        stable=_agree(medians),
+        stable=_agree(medians, tolerance) if len(medians) > 1 else None,
         seconds=time.monotonic() - started,
-        compile_seconds=(first.duration_ns - shortest) / 1e9,
+        shortest_ns=min(durations, default=None),
     )
 
 
@@ -126,11 +123,11 @@ def _typical(traces: Sequence[Trace]) -> Median:
     return grouped_median([samples(trace) for trace in traces], pool=True)
 
 
-def _agree(medians: Sequence[float]) -> bool:
+def _agree(medians: Sequence[float], tolerance: float) -> bool:
     if len(medians) < 2:
         return False
     low, high = sorted(medians[-2:])
-    return high <= low * _STABLE
+    return high <= low * (1 + tolerance)
 
 
 def _sampled(

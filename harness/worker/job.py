@@ -88,7 +88,7 @@ class RunRecord(Record):
     attempt: int = 1
     started_at: datetime  # UTC, aware
     seconds: float
-    compile_seconds: float | None = None
+    compile_seconds: float | None = None  # None: nothing is compiled, as in eager PyTorch
     implementations: dict[str, str] = Field(default_factory=dict)
     telemetry: dict[str, Any] = Field(default_factory=dict)
     stderr_tail: str = ""

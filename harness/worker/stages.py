@@ -17,7 +17,7 @@ from harness.measure import memory, telemetry
 from harness.measure.clock import Clock, for_device
 from harness.measure.generate import drive
 from harness.measure.prompts import PromptMaker, Prompts
-from harness.measure.sampling import Sampled, sample, warm_up
+from harness.measure.sampling import Sampled, WarmUp, sample, warm_up
 from harness.measure.trace import Trace
 from harness.model.decoder_lm import layout
 from harness.plan import Trait
@@ -80,8 +80,9 @@ def measure(ready: Ready, notes: Notes) -> None:
     """Warm up, time, judge what was timed, and put the metrics together."""
     job = ready.ground.job
     ready.engine.observer = None
-    warmed = warm_up(ready.first, ready.repeat, job.measure)
-    notes.compile_seconds = warmed.compile_seconds
+    warmed = warm_up(ready.repeat, job.measure)
+    compiled = _compiled(ready, warmed)
+    notes.compile_seconds = compiled
     ready.peak.restart()
     before = telemetry.mark()
     sampled = sample(ready.repeat, job.measure)
@@ -90,6 +91,9 @@ def measure(ready: Ready, notes: Notes) -> None:
         "repetitions": warmed.repetitions,
         "stable": warmed.stable,
         "seconds": round(warmed.seconds, 3),
+        "compile": "nothing is compiled in this run"
+        if compiled is None
+        else "the gated repetition beyond the shortest warm-up, its watching included",
     }
     notes.telemetry["sampling"] = _said(sampled, job)
     peak = ready.peak.read()
@@ -155,6 +159,17 @@ def _in_float32(base: Ground) -> Ground:
 def _chosen(job: Job, point: GeneratePoint, when: str) -> list[int]:
     tokens = point.prompt_tokens + point.new_tokens
     return choose(point.batch, tokens, f"{job.seed}/{job.round}/{when}")
+
+
+def _compiled(ready: Ready, warmed: WarmUp) -> float | None:
+    """What the first repetition of the process cost beyond a steady one, in seconds.
+
+    None where nothing is compiled: PyTorch's eager operations come compiled. The first repetition
+    is the gated one, so the figure is an upper bound.
+    """
+    if "triton" not in ready.engine.implementations.values() or warmed.shortest_ns is None:
+        return None
+    return max(0, ready.first.duration_ns - warmed.shortest_ns) / 1e9
 
 
 def _said(sampled: Sampled, job: Job) -> dict[str, Any]:

@@ -63,6 +63,13 @@ def test_a_good_run_holds_every_metric_once(make_job: MakeJob, spec: str) -> Non
     assert RunRecord.model_validate_json(record.model_dump_json()) == record
 
 
+def test_warm_up_is_unwatched_and_nothing_is_compiled(make_job: MakeJob) -> None:
+    record = worker.run(make_job())
+    assert record.telemetry["warm_up"]["repetitions"] >= 1
+    assert record.compile_seconds is None
+    assert "nothing is compiled" in record.telemetry["warm_up"]["compile"]
+
+
 def test_state_bytes_are_the_lectures(make_job: MakeJob) -> None:
     """B (P + N - 1) L K H 2 bytes each, so N / K times less where heads share."""
     shape = PRESETS["tiny"]
