@@ -1,11 +1,14 @@
 """What a forward moves and computes: bytes and FLOPs, counted from shapes alone.
 
 Sources: lecture 2.2, 2.3 and 3.3; a multiply-add counts as two FLOPs.
+
+Cost functions are given numbers, or numpy arrays of them where a whole grid is predicted at once:
+they compute with + - * / ** and compare with `numpy.minimum`, and never ask `if` of a batch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from harness.shape import DTYPE_BYTES, BatchShape
@@ -15,8 +18,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Product:
+    """Equal matrix products of a forward: [rows, inner] times a weight [inner, outer]."""
+
+    rows: float
+    inner: float
+    outer: float
+    count: float = 1.0
+
+    @property
+    def flops(self) -> float:
+        """Of all `count` products."""
+        return 2.0 * self.count * self.rows * self.inner * self.outer
+
+    @property
+    def weights(self) -> float:
+        """Numbers in all `count` weights."""
+        return self.count * self.inner * self.outer
+
+    @property
+    def activations(self) -> float:
+        """Numbers read and written beside the weights."""
+        return self.count * self.rows * (self.inner + self.outer)
+
+
+@dataclass(frozen=True)
 class Cost:
-    """Work of one or more forwards. Adds and scales."""
+    """Work of one or more forwards. Adds and scales.
+
+    `products` details what `flops`, `weight_bytes` and `activation_bytes` already count: how long a
+    matrix product takes depends on its shape. FLOPs of no product are attention's or a scan's.
+    Whoever changes the bytes of weights need not touch it: their ratio is what counts.
+    """
 
     flops: float = 0.0
     weight_bytes: float = 0.0  # read once a forward
@@ -25,12 +58,16 @@ class Cost:
     activation_bytes: float = 0.0
     collective_bytes: float = 0.0
     launches: float = 0.0
+    products: tuple[Product, ...] = field(default=(), repr=False)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def __mul__(self, times: float) -> Cost:
-        return Cost(*(getattr(self, f.name) * times for f in fields(self)))
+        names = (f.name for f in fields(self) if f.name != "products")
+        numbers = {name: getattr(self, name) * times for name in names}
+        scaled = tuple(replace(each, count=each.count * times) for each in self.products)
+        return Cost(**numbers, products=scaled)
 
     @property
     def bytes(self) -> float:
@@ -45,36 +82,66 @@ class Cost:
         return self.flops / self.bytes if self.bytes else float("inf")
 
 
+# Operations of a layer in 16 bits on a GPU: two norms, four products, three of the rotation, two
+# writes to the cache, attention, two of the gate. Of a forward: embedding, norm, head, choice.
+LAYER_LAUNCHES = 14
+FORWARD_LAUNCHES = 4
+# Of these one attention and two writes come once a sequence where prompts differ in length.
+SEQUENCE_LAUNCHES = 3
+
+
 def matrix_numbers(plan: EnginePlan) -> float:
     """Weights that a forward multiplies with: every linear layer and the head."""
+    return sum(product.weights for product in products(plan, 1, 1))
+
+
+def products(plan: EnginePlan, rows: float, head_rows: float) -> tuple[Product, ...]:
+    """The matrix products of a forward of a Llama-like model, fused as its layers are.
+
+    Layers that share keys and values (`kv_share`) have one owner each that projects them.
+    """
     s = plan.shape
-    qo = 2 * s.width * s.heads * s.head_dim
-    kv = 2 * s.width * s.kv_heads * s.head_dim / s.kv_share
-    return s.layers * (qo + kv + 3 * s.width * s.ff) + s.vocab * s.width
+    owners = s.layers / s.kv_share
+    q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
+    shared = s.layers - owners
+    found = [
+        Product(rows, s.width, q + kv, owners),
+        Product(rows, s.width, q, shared),
+        Product(rows, q, s.width, s.layers),
+        Product(rows, s.width, 2 * s.ff, s.layers),
+        Product(rows, s.ff, s.width, s.layers),
+        Product(head_rows, s.width, s.vocab),
+    ]
+    return tuple(each for each in found if each.count and each.inner and each.outer)
 
 
 def attention_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
     """One forward of a decoder LM whose layers are softmax attention with a feed-forward.
 
     The head runs on one row a sequence. State is read once a layer: grouped queries share a read,
-    layers that share keys and values (`kv_share`) still read them each.
+    layers that share keys and values (`kv_share`) still read them each. Activations are read and
+    written once by each operation: the products, two norms, the rotation, attention, the gate.
     """
     s, size = plan.shape, DTYPE_BYTES[plan.dtype]
     B, T, S = batch.sequences, batch.queries, batch.context
     rows = B * T
-    head = s.vocab * s.width
     # Keys a query row sees, summed over the T rows of a sequence: S held before plus a triangle.
     pairs = T * S + T * (T + 1) / 2
-    entry = 2 * s.kv_heads * s.head_dim * size
-    linear = 2 * rows * (matrix_numbers(plan) - head) + 2 * B * head
-    attention = 4 * B * s.layers * s.heads * s.head_dim * pairs
+    q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
+    entry = kv * size
+    multiplied = products(plan, rows, B)
+    attention = 4 * B * s.layers * q * pairs
+    # Norms and residuals, rotation of queries and keys, queries in and mixed values out, the gate.
+    between = rows * s.layers * (6 * s.width + 2 * q + kv + 2 * q + 3 * s.ff) + 4 * rows * s.width
+    looped = SEQUENCE_LAUNCHES * (B - 1) * (T > 1)
     return Cost(
-        flops=linear + attention,
-        weight_bytes=matrix_numbers(plan) * size,
+        flops=sum(each.flops for each in multiplied) + attention,
+        weight_bytes=sum(each.weights for each in multiplied) * size,
         state_read_bytes=B * s.layers * (S + T) * entry,
         state_write_bytes=B * T * (s.layers / s.kv_share) * entry,
-        activation_bytes=0.0,
-        launches=s.layers * 12 + 3,
+        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
+        launches=s.layers * (LAYER_LAUNCHES + looped) + FORWARD_LAUNCHES,
+        products=multiplied,
     )
 
 

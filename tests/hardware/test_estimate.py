@@ -114,6 +114,8 @@ def test_weights_and_state_equal_the_engines_own(spec: str) -> None:
     for i in range(point.batch):
         engine.submit(Request(i, tuple(range(1, 1 + point.prompt_tokens)), point.new_tokens))
     held = 0
+    # What was held at the end is only looked at for an observer.
+    engine.observer = lambda *_: None
     while engine.has_work:
         engine.step()
         held = max(held, engine.memory().state_bytes)
