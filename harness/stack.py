@@ -30,7 +30,9 @@ Part = tuple[Technique[Any], TechniqueOptions]
 
 
 def parse(spec: str | Mapping[str, Any], plugin_paths: Sequence[str | Path] = ()) -> StackSpec:
-    """The stack that a text or mapping names: all slots filled, only non-default options kept.
+    """The stack that a text or mapping names: baselines filled in, only non-default options kept.
+
+    A stack that names no architecture has none until `completed` gives it the model's own.
 
     Raises UsageError in one sentence for an unknown technique, slot or option, a value out of
     bounds, and two techniques for one slot.
@@ -49,7 +51,8 @@ def parse(spec: str | Mapping[str, Any], plugin_paths: Sequence[str | Path] = ()
         choice = Choice(technique=technique.name, options=options.non_default())
         _add(filled[technique.slot], choice, technique.slot, shown)
     for slot, baseline in BASELINES.items():
-        filled[slot] = filled[slot] or [Choice(technique=baseline)]
+        if slot is not Slot.ARCHITECTURE:
+            filled[slot] = filled[slot] or [Choice(technique=baseline)]
     stack = StackSpec(
         label="",
         architecture=tuple(filled[Slot.ARCHITECTURE]),
@@ -59,6 +62,17 @@ def parse(spec: str | Mapping[str, Any], plugin_paths: Sequence[str | Path] = ()
         scheduling=filled[Slot.SCHEDULING][0],
     )
     return stack.model_copy(update={"label": name or label(stack)})
+
+
+def completed(stack: StackSpec, source: ModelSource) -> StackSpec:
+    """The stack with the model's own architecture where it names none.
+
+    Filling in multi-head attention instead would quietly measure another model than the one named.
+    """
+    if stack.architecture:
+        return stack
+    full = stack.model_copy(update={"architecture": (Choice(technique=source.architecture),)})
+    return full.model_copy(update={"label": label(full)}) if stack.label == label(stack) else full
 
 
 def techniques(stack: StackSpec) -> list[Part]:
@@ -91,6 +105,7 @@ def resolve(
         UnfitError: the parts do not work together, contradict the model's trained weights, or
             need more places than the model has; the sentence says what would fit.
     """
+    stack = completed(stack, source)
     limits = Limits(slots=slots, max_tokens=max_tokens)
     plan = EnginePlan(shape=source.shape, dtype=dtype, backend=backend, limits=limits)
     return assemble(stack.label, techniques(stack), plan, source)

@@ -68,6 +68,8 @@ def from_mapping(spec: Mapping[str, Any]) -> tuple[str | None, list[Named]]:
 def label(stack: StackSpec) -> str:
     """The canonical text: architectures always, other slots where they leave the baseline.
 
+    A stack that is all baselines and names no architecture is called by its cache.
+
     `harness.stack.parse` reads it back to the same stack.
     """
     rest = {
@@ -78,7 +80,7 @@ def label(stack: StackSpec) -> str:
     }
     shown = [*stack.architecture]
     shown += [c for slot, c in rest.items() if c.options or c.technique != BASELINES[slot]]
-    return "+".join(_choice(choice) for choice in shown)
+    return "+".join(_choice(choice) for choice in shown or [stack.cache])
 
 
 def split(text: str, separator: str, name: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from harness.fit import RULES
 from harness.model.source import ModelSource, find
 from harness.plan import EnginePlan, Trait
 from harness.shape import ModelShape
-from harness.stack import parse, resolve, techniques
+from harness.stack import completed, parse, resolve, techniques
 from harness.suite.case import Choice, StackSpec
 from harness.technique import Slot
 
@@ -52,12 +52,12 @@ def test_text_fills_slots_by_the_techniques_own_slot() -> None:
     ("written", "label"),
     [
         ("mha", "mha"),
-        ("contiguous", "mha"),
+        ("contiguous", "contiguous"),
         (" mha + static ", "mha"),
         ("gqa( kv_heads = 2 )", "gqa(kv_heads=2)"),
         ("gqa(kv_heads=null)", "gqa"),
         ("gqa()", "gqa"),
-        ("static(pad_finished=true, emit_at_end=false)", "mha+static(pad_finished=true)"),
+        ("static(pad_finished=true, emit_at_end=false)", "static(pad_finished=true)"),
         ({"architecture": {"gqa": {"kv_heads": 2}}}, "gqa(kv_heads=2)"),
         ({"architecture": {"gqa": None}, "cache": "recompute"}, "gqa+recompute"),
         ({"architecture": "gqa(kv_heads=4)"}, "gqa(kv_heads=4)"),
@@ -209,7 +209,8 @@ def test_each_rule_refuses_its_stack_and_only_because_of_its_pair(
     refused = _stack_of(make_plugin, "x", slots)
     with pytest.raises(UnfitError) as caught:
         plan(refused)
-    assert str(caught.value) == f"stack '{parse(refused).label}': {rule.sentence}"
+    label = completed(parse(refused), find("tiny", ())).label
+    assert str(caught.value) == f"stack '{label}': {rule.sentence}"
     assert "fits" in rule.sentence or "leave the cache at contiguous" in rule.sentence
     for missing in rule.lacks:
         slot = SLOT_OF_TRAIT.get(missing, "weights")
@@ -321,3 +322,20 @@ def test_traits_are_the_vocabulary() -> None:
     for name in registry.names():
         assert plan(name, replace(RANDOM)).traits <= set(Trait)
         assert registry.get(name).slot in Slot
+
+
+def test_a_stack_without_an_architecture_takes_the_models_own() -> None:
+    """Multi-head attention was filled in, so that `contiguous` measured another Llama 3 8B."""
+    assert completed(parse("contiguous"), find("llama-3-8b", ())).label == "gqa"
+    assert completed(parse("recompute"), find("llama-2-13b", ())).label == "mha+recompute"
+    named = parse({"name": "mine", "cache": "recompute"})
+    assert completed(named, find("llama-3-8b", ())).label == "mine"
+    plan = resolve(
+        parse("contiguous"),
+        find("llama-3-8b", ()),
+        dtype="bfloat16",
+        backend="torch",
+        slots=1,
+        max_tokens=8,
+    )
+    assert plan.shape == find("llama-3-8b", ()).shape

@@ -88,7 +88,7 @@ def _job(name: str, backend: Backend, plugin_paths: Sequence[str]) -> Job:
         model = source.find(_FALLBACK, architectures)
     batch, prompt_tokens, new_tokens = _INTERPRETED_POINT if interpreted else _POINT
     case = Case(
-        stack=spec,
+        stack=stack.completed(spec, model),
         model=model.name,
         checkpoint_hash=model.checkpoint_hash,
         workload=GeneratePoint(batch=batch, prompt_tokens=prompt_tokens, new_tokens=new_tokens),

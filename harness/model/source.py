@@ -35,6 +35,11 @@ class ModelSource:
     eos: int | None = None
     tokenizer: Path | None = None
 
+    @property
+    def architecture(self) -> str:
+        """The technique that leaves the model as it is."""
+        return "gqa" if self.shape.kv_heads < self.shape.heads else "mha"
+
 
 def members() -> list[str]:
     """Trained models that ship with the project, "zoo/small-gqa"."""
@@ -54,7 +59,8 @@ def names() -> list[str]:
 def find(name: str, architectures: Sequence[str]) -> ModelSource:
     """The model of that name for a stack with these techniques in its architecture slot.
 
-    A family ("zoo/small") answers with the member of the first architecture that it has one for.
+    A family ("zoo/small") answers with the member of the first architecture that it has one for,
+    and with its multi-head member where none is named.
     Raises UsageError for an unknown name or a family without a fitting member.
     """
     if name in PRESETS:
@@ -62,7 +68,7 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
     if name in members():
         return _trained(name, _ZOO / name.removeprefix("zoo/"))
     if name in families():
-        for architecture in architectures:
+        for architecture in architectures or ("mha",):
             member = f"{name}-{architecture}"
             if member in members():
                 return find(member, architectures)

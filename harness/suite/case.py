@@ -26,9 +26,10 @@ class Choice(Record):
 
 
 class StackSpec(Record):
-    """Five slots, all filled: baselines stand where a suite names nothing.
+    """Five slots: baselines stand where a suite names nothing.
 
-    `label` is what tables show; it is no part of the identity.
+    Only the architecture may be empty, until the stack meets a model: then it is the model's own
+    (`harness.stack.completed`). `label` is what tables show; it is no part of the identity.
     """
 
     label: str
@@ -91,8 +92,13 @@ class Case(Record):
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the case's canonical JSON, without the stack's label."""
-        content = self.model_dump(mode="json", exclude={"stack": {"label"}})
+        """SHA-256 of the case's canonical JSON, without the stack's label and without defaults.
+
+        A field that is added later with a default changes no hash, so that history goes on.
+        """
+        content = self.model_dump(
+            mode="json", exclude={"stack": {"label"}}, exclude_defaults=True
+        ) | {"kind": self.workload.kind, "definition_version": self.definition_version}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -100,6 +106,8 @@ class Case(Record):
     def _stack_unless_kernel(self) -> Self:
         if (self.stack is None) != isinstance(self.workload, KernelPoint):
             raise ValueError("a case has a stack exactly when it is not a kernel's")
+        if self.stack is not None and not self.stack.architecture:
+            raise ValueError("a case's stack names its architecture")
         return self
 
     @property

@@ -114,6 +114,8 @@ class _Planner:
     parts: dict[str, list[stacks.Part]] = field(default_factory=dict)
     workloads: dict[Point, GeneratePoint] = field(default_factory=dict)
     plans: dict[Point, EnginePlan | UsageError] = field(default_factory=dict)
+    # With the model's own architecture, by the label in the suite.
+    complete: dict[str, StackSpec] = field(default_factory=dict)
 
     def plan(self, point: Point) -> Planned:
         """The case at a point, and its plan or the reason why there is none."""
@@ -121,6 +123,8 @@ class _Planner:
         stack = self.grid.stacks[values["stack"]]
         source = self._source(stack)
         found = source if isinstance(source, ModelSource) else None
+        if found is not None:
+            stack = self._completed(stack, found)
         case = Case(
             stack=stack,
             model=found.name if found else self.model,
@@ -135,6 +139,20 @@ class _Planner:
         if isinstance(plan, EnginePlan):
             return Planned(case, plan, None)
         return Planned(case, None, str(plan))
+
+    def _completed(self, stack: StackSpec, source: ModelSource) -> StackSpec:
+        """The stack with the model's own architecture; UsageError when another is the same then."""
+        if stack.label not in self.complete:
+            full = stacks.completed(stack, source)
+            bare = full.model_copy(update={"label": ""})
+            for label, other in self.complete.items():
+                if bare == other.model_copy(update={"label": ""}):
+                    raise UsageError(
+                        f"{self.suite.document.place(('stacks',))}: '{label}' and '{stack.label}' "
+                        f"are the same stack on {source.name}; list one of them"
+                    )
+            self.complete[stack.label] = full
+        return self.complete[stack.label]
 
     def _source(self, stack: StackSpec) -> ModelSource | UsageError:
         architectures = tuple(choice.technique for choice in stack.architecture)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from harness import cli, paths, registry
 from harness.errors import HarnessError
 from harness.model.source import find
-from harness.stack import parse
+from harness.stack import completed, parse
 from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
 from harness.technique import BASELINES, Slot
 from harness.worker.job import Job
@@ -42,7 +42,7 @@ def test_a_skeleton_passes_its_gates(tmp_path: Path, make_plugin: MakePlugin, sl
     source = find("tiny", ("mha",))
     job = Job(
         case=Case(
-            stack=parse(name),
+            stack=completed(parse(name), source),
             model=source.name,
             checkpoint_hash=source.checkpoint_hash,
             workload=GeneratePoint(batch=2, prompt_tokens=12, new_tokens=6),

@@ -58,7 +58,8 @@ def test_exclude_takes_lists_and_several_entries(load_text: LoadText) -> None:
 def test_a_stack_may_be_written_in_another_way(load_text: LoadText) -> None:
     """A rule's stack is a label, or any text for the same stack."""
     rules = "exclude: [{stack: 'gqa(kv_heads=2)+contiguous'}, {stack: static+gqa}]\n"
-    built = grid(load_text(*NO_RULES[2:], NO_RULES[0], rules, "baseline: mha", "baseline: dense"))
+    spelled = ("baseline: mha", "baseline: mha+dense")
+    built = grid(load_text(*NO_RULES[2:], NO_RULES[0], rules, *spelled))
     assert {point[0] for point in built.points()} == {"mha"}
     assert built.baseline == "mha"
 
@@ -80,7 +81,10 @@ def test_include_adds_no_point_twice(load_text: LoadText) -> None:
 
 
 def test_include_may_bring_a_stack_of_its_own(load_text: LoadText) -> None:
-    rules = "include: [{stack: 'mha+recompute', batch: 1, prompt_tokens: 16}, {stack: recompute}]\n"
+    rules = (
+        "include: [{stack: 'mha+recompute', batch: 1, prompt_tokens: 16}, "
+        "{stack: mha+dense+recompute}]\n"
+    )
     built = grid(load_text(NO_RULES[2], rules))
     assert list(built.stacks) == ["mha", "gqa", "chat", "mha+recompute"]
     assert short(built)[10:] == [

@@ -137,7 +137,7 @@ def test_adding_an_option_with_a_default_changes_no_hash(make_plugin: MakePlugin
 
     def case(path: Path, stack: str) -> Case:
         return Case(
-            stack=parse(stack, [path]),
+            stack=parse(f"mha+{stack}", [path]),
             model="tiny",
             checkpoint_hash=None,
             workload=GeneratePoint(batch=1, prompt_tokens=2, new_tokens=3),
@@ -163,7 +163,23 @@ def test_a_case_hash_is_the_same_for_ever() -> None:
         dtype="bfloat16",
         threads=2,
     )
-    assert case.hash == "dc66842fd1584957b7d7cad4354a3e3f6e5fa9e7117ace7c3261d5522b660de2"
+    assert case.hash == "3f8d6d5a2f58d752d63e378866e89ba8d82863de158817e770eda467e3ba0bee"
+
+
+def test_a_field_with_a_default_changes_no_hash() -> None:
+    """Every later workload and option adds fields; without this each one cut history in two."""
+
+    class LaterPoint(GeneratePoint):
+        prefix_tokens: int = 0
+
+    class LaterCase(Case):
+        draft: str | None = None
+
+    now = GeneratePoint(batch=8, prompt_tokens=128, new_tokens=64)
+    later = LaterPoint(batch=8, prompt_tokens=128, new_tokens=64)
+    rest = {"stack": parse("mha"), "model": "tiny", "checkpoint_hash": None}
+    assert LaterCase(workload=later, **rest).hash == Case(workload=now, **rest).hash
+    assert LaterCase(workload=later, draft="x", **rest).hash != Case(workload=now, **rest).hash
 
 
 def test_suite_hashes_leave_comments_order_and_defaults_out(load_text: LoadText) -> None:
