@@ -16,7 +16,7 @@ from harness.gates import reference
 from harness.gates.counts import check_counts
 from harness.gates.observe import LogitsLog
 from harness.gates.regret import agreement, check_regret, check_related
-from harness.gates.tolerance import check_numeric
+from harness.gates.tolerance import Errors, check_numeric
 from harness.gates.verdict import failed
 from harness.measure.prompts import Prompts
 from harness.measure.trace import Trace
@@ -105,12 +105,19 @@ def check_watched(
             gates.append(failed(f"{name}_max", "logit", detail))
         else:
             output = torch.cat([rows for rows in seen if rows is not None])
-            gates += check_numeric(output, judged.trusted, judged.exact, bench.dtype, name=name)
+            gates += check_numeric(
+                output, judged.trusted, judged.exact, bench.dtype, name=name, own=judged.own
+            )
     if settings.exactness and not bench.exact_tokens:
         left_out.append("regret: the stack is lossy; its tokens are only held to their prompts")
     elif settings.exactness:
         gates += check_regret(
-            judged.exact, judged.trusted, emitted, bench.dtype, name=f"regret{suffix}"
+            judged.exact,
+            judged.trusted,
+            emitted,
+            bench.dtype,
+            name=f"regret{suffix}",
+            own=judged.own,
         )
     return Judgement(gates, agreement(judged.exact, emitted), tuple(left_out))
 
@@ -140,7 +147,9 @@ def check_timed(
             judged.exact[::new_tokens], emitted[::new_tokens], name="related_after"
         )
         return Judgement([counts, first], share)
-    gates = check_regret(judged.exact, judged.trusted, emitted, bench.dtype, name="regret_after")
+    gates = check_regret(
+        judged.exact, judged.trusted, emitted, bench.dtype, name="regret_after", own=judged.own
+    )
     return Judgement([counts, *gates], share)
 
 
@@ -157,4 +166,5 @@ def _judged(
     return emitted, reference.Judged(
         exact=torch.cat([part.exact for part in found]),
         trusted=torch.cat([part.trusted for part in found]),
+        own=Errors(max(part.own.max for part in found), max(part.own.rms for part in found)),
     )

@@ -13,9 +13,14 @@ import torch
 from torch import Tensor
 
 from harness import stack as stacks
-from harness.plan import EnginePlan
+from harness.gates.tolerance import Errors, own_errors
+from harness.plan import EnginePlan, Trait
 from harness.suite.case import StackSpec
 from harness.technique import Exactness, Slot, load
+
+
+# Rows over which the reference's own error is taken, at least.
+_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Judged:
 
     exact: Tensor  # [n, V], float64
     trusted: Tensor  # [n, V], in the timed dtype
+    own: Errors  # of trusted, over all rows of the run
 
 
 class _Carried(dict[str, Tensor]):
@@ -77,16 +83,17 @@ def judge(
     Row r decides `emitted[r]`. Tokens outside the vocabulary stand as token 0 here, so that the
     gates can say what is wrong with them.
     """
-    V = plan.shape.vocab
+    V, n = plan.shape.vocab, len(emitted)
     # The last token emitted decides nothing any more.
     fed = [*prompt, *(t if 0 <= t < V else 0 for t in emitted[:-1])]
+    rows = slice(len(prompt) - 1, len(fed))
+    if plan.traits.isdisjoint({Trait.BIDIRECTIONAL, Trait.BLOCKWISE}):
+        # What comes later changes no row before it, and gives more of the reference's own errors.
+        fed = (fed * (1 + _ROWS // len(fed)))[: max(_ROWS, len(fed))]
     tokens = torch.tensor(fed, device=device)
-    rows = slice(len(prompt) - 1, None)
-    timed = getattr(torch, plan.dtype)
-    return Judged(
-        exact=logits(stack, plan, weights, tokens, torch.float64)[rows],
-        trusted=logits(stack, plan, weights, tokens, timed)[rows],
-    )
+    exact = logits(stack, plan, weights, tokens, torch.float64)
+    trusted = logits(stack, plan, weights, tokens, getattr(torch, plan.dtype))
+    return Judged(exact[rows], trusted[rows], own_errors(trusted, exact, n))
 
 
 def promised(stack: StackSpec, slots: Collection[Slot]) -> Exactness:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from harness.gates.tolerance import errors
+from harness.gates.tolerance import Errors, errors
 from harness.gates.verdict import failed, verdict
 from harness.worker.job import GateResult
 
@@ -44,6 +44,7 @@ def check_regret(
     dtype: torch.dtype,
     *,
     name: str = "regret",
+    own: Errors | None = None,
 ) -> list[GateResult]:
     """Hold emitted tokens to the reference's choice: `<name>` and `<name>_controls`.
 
@@ -55,6 +56,7 @@ def check_regret(
         trusted: the same in the timed dtype; their difference sets the bound.
         emitted: the n tokens, of one or more sequences end to end.
         dtype: the timed dtype.
+        own: the reference's errors over more rows than are judged; None: those of `trusted`.
     """
     names = (name, f"{name}_controls")
     if len(emitted) != len(exact) or not emitted:
@@ -67,7 +69,8 @@ def check_regret(
     if not bool(torch.isfinite(exact).all() & torch.isfinite(trusted).all()):
         return [failed(each, "logit", "the reference is not finite") for each in names]
     eps = torch.finfo(dtype).eps
-    bound = _FACTOR * errors(trusted, exact).max + _FLOOR_EPS * eps * exact.abs().max().item()
+    apart = (own or errors(trusted, exact)).max
+    bound = _FACTOR * apart + _FLOOR_EPS * eps * exact.abs().max().item()
     seen = regrets(exact, emitted)
     worst = int(seen.argmax())
     share = agreement(exact, emitted)

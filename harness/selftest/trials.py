@@ -72,6 +72,8 @@ TRIALS: tuple[Trial, ...] = (
     _red("unwritten_output", "numeric_max"),
     _red("cached_output", "regret_after"),
     _red("wrong_state", "state_bytes"),
+    # What a row does not say.
+    _red("more_threads", "ambient"),
     # Times that cannot be.
     _red("beats_physics", "plausible"),
     Trial("backward_clock", "mha", "gate_failed", "clock", clock=f"{_CLOCKS}:backwards"),

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.gates import ambient
+from harness.gates.ambient import check_ambient, check_cpu_time
 from harness.gates.judgement import check_timed, check_watched
 from harness.gates.observe import LogitsLog, choose
 from harness.gates.poison import poisoned
@@ -41,6 +43,7 @@ class Ready:
     clock: Clock
     peak: memory.CpuPeak | memory.CudaPeak
     first: Trace
+    ambient: ambient.State  # before any engine was built
     last_prompts: Prompts = field(default=())
 
     def repeat(self) -> Trace | None:
@@ -65,13 +68,14 @@ def check_before(job: Job, notes: Notes) -> Ready:
         name for name, on in settings.model_dump().items() if on is False
     ]
     clock = for_device(job.device, job.clock)
+    settled = ambient.state()
     if job.case.dtype != "float32" and settings.numeric:
         small = _in_float32(base)
-        _watch(small, prompt_maker(small), notes, clock, "_float32")
+        _watch(small, prompt_maker(small), notes, clock, settled, "_float32")
     prompts = prompt_maker(base)
     peak = memory.watch(job.device)
-    engine, trace = _watch(base, prompts, notes, clock, "")
-    ready = Ready(base, engine, prompts, clock, peak, trace)
+    engine, trace = _watch(base, prompts, notes, clock, settled, "")
+    ready = Ready(base, engine, prompts, clock, peak, trace, settled)
     notes.telemetry["gate_before_seconds"] = round(time.monotonic() - started, 3)
     return ready
 
@@ -101,10 +105,22 @@ def measure(ready: Ready, notes: Notes) -> None:
 
     point = ready.ground.point
     chosen = _chosen(job, point, "after")
-    judgement = check_timed(
-        ready.ground.bench, job.gate, ready.last_prompts, sampled.traces, point.new_tokens, chosen
-    )
-    notes.gates += judgement.gates
+    changed = check_ambient(ready.ambient, ambient.state(), name="ambient_after")
+    with ambient.restored(ready.ambient):
+        judgement = check_timed(
+            ready.ground.bench,
+            job.gate,
+            ready.last_prompts,
+            sampled.traces,
+            point.new_tokens,
+            chosen,
+        )
+    notes.gates += [*judgement.gates, changed]
+    if job.device == "cpu":
+        timed = notes.telemetry["timed"]
+        notes.gates.append(
+            check_cpu_time(timed["cpu_seconds"], timed["wall_seconds"], job.case.threads)
+        )
     if job.gate.plausibility:
         notes.gates += plausible(ready.ground, sampled, notes)
     notes.metrics, notes.samples = collect(
@@ -113,7 +129,12 @@ def measure(ready: Ready, notes: Notes) -> None:
 
 
 def _watch(
-    base: Ground, maker: PromptMaker, notes: Notes, clock: Clock, suffix: str
+    base: Ground,
+    maker: PromptMaker,
+    notes: Notes,
+    clock: Clock,
+    settled: ambient.State,
+    suffix: str,
 ) -> tuple[Any, Trace]:
     """Build an engine, watch one repetition of it, and judge that."""
     job, point = base.job, base.point
@@ -127,10 +148,12 @@ def _watch(
     with poisoned():
         trace = drive(engine, prompts, point.new_tokens, clock)
     engine.observer = None
-    judgement = check_watched(
-        base.bench, job.gate, prompts, trace, point.new_tokens, chosen, log, suffix
-    )
-    notes.gates += judgement.gates
+    changed = check_ambient(settled, ambient.state(), name=f"ambient{suffix}")
+    with ambient.restored(settled):
+        judgement = check_watched(
+            base.bench, job.gate, prompts, trace, point.new_tokens, chosen, log, suffix
+        )
+    notes.gates += [*judgement.gates, changed]
     notes.telemetry["gates_left_out"] = list(judgement.left_out)
     notes.telemetry["prompt_tokens"] = sorted({s.prompt_tokens for s in trace.submissions})
     if not suffix:

@@ -166,6 +166,11 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{_GATES}/regret.py", "float(control <= bound)", "0.0"),
     ),
     mutant(
+        "PyTorch's settings stay as they were",
+        ["more_threads"],
+        (f"{_GATES}/ambient.py", "verdict(name, len(changed), 0,", "verdict(name, 0, 0,"),
+    ),
+    mutant(
         "nothing is faster than physics",
         ["beats_physics"],
         (f"{_GATES}/plausibility.py", "floor_seconds * 1e9 / measured_ns,", "0.0,"),

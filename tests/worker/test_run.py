@@ -15,6 +15,7 @@ from torch import Tensor
 
 from harness import worker
 from harness.engine.request import Emission
+from harness.gates.ambient import restored, state
 from harness.hardware.ceilings import Ceilings
 from harness.metrics import METRICS
 from harness.model.presets import PRESETS
@@ -240,6 +241,29 @@ def test_a_wrong_number_of_tokens_fails(
     record = worker.run(make_job())
     assert_refused(record, "tokens")
     assert f"request 1 emitted {left} tokens of 10" in (record.reason or "")
+
+
+@pytest.mark.parametrize("step", [1, 40], ids=["in the gates", "while timed"])
+def test_a_candidate_that_loosens_the_arithmetic_fails(
+    make_job: MakeJob, around: Wrap, around_engine: Any, step: int
+) -> None:
+    """TF32 turned on would make every later product as rough as the candidate's."""
+
+    class Loosening(around_engine):  # type: ignore[misc]
+        steps = 0
+
+        def step(self) -> list[Emission]:
+            self.steps += 1
+            if self.steps == step:
+                torch.set_float32_matmul_precision("high")
+            found: list[Emission] = self.inner.step()
+            return found
+
+    around(Loosening)
+    with restored(state()):
+        record = worker.run(make_job())
+    assert_refused(record, "ambient" if step == 1 else "ambient_after")
+    assert "float32 matmul precision was highest and is high" in (record.reason or "")
 
 
 def test_state_that_the_formula_does_not_know_fails(
