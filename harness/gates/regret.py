@@ -12,17 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from harness.gates.tolerance import Errors, errors
+from harness.gates.tolerance import REGRET_FACTOR, UNRELATED_SHARE, Errors, errors, floor
 from harness.gates.verdict import failed, verdict
 from harness.worker.job import GateResult
-
-# Two trusted paths that differ by d at most may rank tokens up to 2 d apart differently.
-_FACTOR = 2.0
-_FLOOR_EPS = 2.0
-# Share of a random token's regret. On the trained models, 12 prompts each: first tokens of another
-# prompt's answer 0.07 to 1.06, on average 0.6; any token of weights rounded to 3 or 4 bits at most
-# 0.06.
-_UNRELATED = 0.2
 
 
 def regrets(logits: Tensor, emitted: Sequence[int]) -> Tensor:
@@ -68,9 +60,8 @@ def check_regret(
         return [failed(each, "logit", detail) for each in names]
     if not bool(torch.isfinite(exact).all() & torch.isfinite(trusted).all()):
         return [failed(each, "logit", "the reference is not finite") for each in names]
-    eps = torch.finfo(dtype).eps
     apart = (own or errors(trusted, exact)).max
-    bound = _FACTOR * apart + _FLOOR_EPS * eps * exact.abs().max().item()
+    bound = REGRET_FACTOR * apart + floor(dtype) * exact.abs().max().item()
     seen = regrets(exact, emitted)
     worst = int(seen.argmax())
     share = agreement(exact, emitted)
@@ -103,4 +94,4 @@ def check_related(exact: Tensor, first: Sequence[int], *, name: str) -> GateResu
     drawn = (exact.max(-1).values - exact.mean(-1)).mean().item()
     seen = regrets(exact, first).mean().item()
     detail = f"mean regret {seen:.4g} logits, {drawn:.4g} of a random token"
-    return verdict(name, seen / drawn if drawn else torch.nan, _UNRELATED, "ratio", detail)
+    return verdict(name, seen / drawn if drawn else torch.nan, UNRELATED_SHARE, "ratio", detail)

@@ -89,6 +89,23 @@ def test_one_new_token_is_a_valid_run(make_job: MakeJob) -> None:
     assert value(record, "ttft")
 
 
+def test_a_float64_case_is_held_to_a_few_roundings(
+    make_job: MakeJob, around: Wrap, around_engine: Any
+) -> None:
+    """The reference is its own exact side: the engine's order of summation alone must pass, and a
+    float32 anywhere in it must not."""
+    record = worker.verify(make_job(dtype="float64"))
+    assert record.status == "ok", record.reason
+
+    def wrap(inner: Any) -> Any:
+        engine = around_engine(inner)
+        engine.on_head(lambda x: x.float().to(x.dtype))
+        return engine
+
+    around(wrap)
+    assert_refused(worker.verify(make_job(dtype="float64")), "numeric_max")
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_16_bit_case_is_held_to_float32_too(make_job: MakeJob, dtype: str) -> None:
     record = worker.run(make_job(dtype=dtype))
