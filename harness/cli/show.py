@@ -138,7 +138,7 @@ def _show_model(name: str, _plugin_paths: Sequence[str]) -> None:
         return
     found = source.find(name, ())
     typer.echo(f"{found.name}: {shape_text(found.shape)}\n")
-    weights = "trained" if found.kind == "trained" else "random, from the sweep's seed"
+    weights = "trained" if found.kind == "trained" else "random, the same in every sweep"
     _facts(
         ("weights", weights),
         ("checkpoint", found.checkpoint_hash or "none"),

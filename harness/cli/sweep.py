@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(metavar="10m", help="Stop after about this long.")
         ] = None,
         seed: Annotated[
-            int | None, typer.Option(min=0, help="Of the order, prompts and random weights.")
+            int | None, typer.Option(min=0, help="Of the order of runs.")
         ] = None,
         plugin_path: PluginPaths = None,
         hardware: Annotated[

@@ -15,7 +15,7 @@ TOKEN_BUDGET = 768
 def choose(batch: int, tokens: int, seed: str, budget: int = TOKEN_BUDGET) -> list[int]:
     """Which of `batch` requests of `tokens` tokens each are judged: at least one, by the seed.
 
-    The round is in the seed, so an engine cannot know who is watched, and rounds watch others.
+    The round is in the seed, and no engine is told it, so rounds watch others.
     """
     count = min(batch, max(1, budget // tokens))
     return sorted(random.Random(seed).sample(range(batch), count))

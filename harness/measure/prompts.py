@@ -27,9 +27,13 @@ _PRIME = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Share:
-    """Which prompts of all belong to one process: every `rounds`-th, from `round` on."""
+    """Which prompts of all belong to one process: every `rounds`-th, from `round` on.
 
-    seed: int
+    `seed` names the order of all. It is the point's, so that every stack there sees the same
+    prompts in a round, tonight and tomorrow: what differs is then not the text.
+    """
+
+    seed: str
     round: int
     rounds: int
 
@@ -60,6 +64,13 @@ class PromptMaker:
     def kind(self) -> str:
         """Where prompts come from: "held-out text" or "random ids"."""
         return "random ids" if self._starts is None else "held-out text"
+
+    def skip_to(self, count: int) -> None:
+        """Go on as if `count` prompts had been made, so that a process that warmed up longer is
+        timed on the same ones. Nothing is skipped where that would leave less than is skipped."""
+        skipped = max(0, count - self._made)
+        if self.left >= 2 * skipped:
+            self._made += skipped
 
     @property
     def left(self) -> int:
@@ -152,7 +163,7 @@ def _powers(base: int, count: int) -> npt.NDArray[np.uint64]:
     return np.multiply.accumulate(factors)
 
 
-def _numbered(number: int, vocab: int, length: int, seed: int) -> tuple[int, ...]:
+def _numbered(number: int, vocab: int, length: int, seed: str) -> tuple[int, ...]:
     """Random ids whose leading ones spell a scrambled `number`, so that numbers never collide."""
     digits = min(length, max(1, math.ceil(math.log(_PLENTY, max(vocab, 2)))))
     modulus = vocab**digits

@@ -35,7 +35,7 @@ class Job(Record):
     case: Case
     measure: MeasureSettings
     gate: GateSettings
-    seed: int
+    seed: int  # the sweep's: it orders runs, and draws a kernel's inputs
     round: int
     order_slot: int
     attempt: int = 1

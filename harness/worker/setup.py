@@ -20,6 +20,10 @@ from harness.shape import DTypeName
 from harness.suite.case import GeneratePoint
 from harness.worker.job import Job
 
+# Of random weights. A constant: the same case is the same numbers every night, and the seed of a
+# sweep orders its runs and nothing else.
+WEIGHTS_SEED = 0
+
 
 @dataclass(frozen=True)
 class Ground:
@@ -38,7 +42,7 @@ class Ground:
     def engine(self) -> Any:
         """A new engine. It loads its weights itself: one that damages them must not damage the
         references' too."""
-        return build(self.plan, self.source, device=self.job.device, seed=self.job.seed)
+        return build(self.plan, self.source, device=self.job.device, seed=WEIGHTS_SEED)
 
 
 def prepare(job: Job) -> Ground:
@@ -73,7 +77,7 @@ def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint
         slots=point.batch,
         max_tokens=point.prompt_tokens + point.new_tokens,
     )
-    loaded = weights.load(source, plan.shape, getattr(torch, dtype), job.device, job.seed)
+    loaded = weights.load(source, plan.shape, getattr(torch, dtype), job.device, WEIGHTS_SEED)
     # Copies in ordinary memory: a checkpoint may be mapped, and the device's room is the case's.
     own = {name: tensor.to("cpu", copy=True) for name, tensor in loaded.items()}
     bench = Bench(case.composed, plan, own, job.device)
@@ -85,7 +89,7 @@ def prompt_maker(ground: Ground) -> PromptMaker:
     job, point = ground.job, ground.point
     rounds = job.measure.rounds
     text = held_out_text(ground.source, text_tokens(point.prompt_tokens, point.batch, rounds))
-    share = Share(job.seed, job.round, rounds)
+    share = Share(point.title, job.round, rounds)
     return PromptMaker(ground.plan.shape.vocab, point.prompt_tokens, share, text)
 
 

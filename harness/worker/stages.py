@@ -12,14 +12,14 @@ from typing import Any
 from harness.gates import ambient
 from harness.gates.ambient import check_ambient, check_cpu_time
 from harness.gates.judgement import check_timed, check_watched
-from harness.gates.observe import LogitsLog, choose
+from harness.gates.observe import TOKEN_BUDGET, LogitsLog, choose
 from harness.gates.poison import poisoned
 from harness.gates.state import check_state_bytes, expected_bytes
 from harness.measure import memory, telemetry
 from harness.measure.clock import Clock, for_device
 from harness.measure.generate import drive
 from harness.measure.prompts import PromptMaker, Prompts
-from harness.measure.sampling import Sampled, WarmUp, sample, warm_up
+from harness.measure.sampling import MOST_WARM_UPS, Sampled, WarmUp, sample, warm_up
 from harness.measure.trace import Trace
 from harness.model.decoder_lm import layout
 from harness.plan import Trait
@@ -29,8 +29,9 @@ from harness.worker.metrics import collect, plausible
 from harness.worker.notes import Notes
 from harness.worker.setup import Ground, ground, prepare, prompt_maker
 
-# Shape of the float32 gate: long enough for prefill, decode and a batch.
-_SMALL = GeneratePoint(batch=2, prompt_tokens=48, new_tokens=12)
+# Largest shape of the float32 gate: prefill, decode and a batch, as long as the references may run.
+# Faults of long sequences (a block's edge, an index that overflows) do not show in short ones.
+_SMALL = GeneratePoint(batch=2, prompt_tokens=TOKEN_BUDGET - 12, new_tokens=12)
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Ready:
 def check_before(job: Job, notes: Notes) -> Ready:
     """Build the engine and hold one repetition at the case's own shape to every gate.
 
-    Besides the timed dtype, float32 is checked first, on a smaller batch: there rounding hides
+    Besides the timed dtype, float32 is checked first, on a batch of two: there rounding hides
     nothing. Both engines are built the same way; the float32 one is gone before the other is made.
     """
     started = time.monotonic()
@@ -87,6 +88,8 @@ def measure(ready: Ready, notes: Notes) -> None:
     warmed = warm_up(ready.repeat, job.measure)
     compiled = _compiled(ready, warmed)
     notes.compile_seconds = compiled
+    # One batch was watched, and not all processes warm up for equally long.
+    ready.prompts.skip_to((1 + MOST_WARM_UPS) * ready.ground.point.batch)
     ready.peak.restart()
     before = telemetry.mark()
     sampled = sample(ready.repeat, job.measure)
@@ -181,7 +184,7 @@ def _in_float32(base: Ground) -> Ground:
 
 def _chosen(job: Job, point: GeneratePoint, when: str) -> list[int]:
     tokens = point.prompt_tokens + point.new_tokens
-    return choose(point.batch, tokens, f"{job.seed}/{job.round}/{when}")
+    return choose(point.batch, tokens, f"{point.title}/{job.round}/{when}")
 
 
 def _compiled(ready: Ready, warmed: WarmUp) -> float | None:

@@ -88,7 +88,7 @@ def main(model: str = "zoo/small", batch: str = "1", clock: str = "wall") -> int
     )
     read = {"wall": time.perf_counter_ns, "cpu": time.process_time_ns}[clock]
     engine = Alternating(build(plan, source), build(plan, source), read)
-    maker = PromptMaker(source.shape.vocab, PROMPT_TOKENS, Share(0, 0, 1), None)
+    maker = PromptMaker(source.shape.vocab, PROMPT_TOKENS, Share("bias", 0, 1), None)
 
     def once(prompts: Prompts) -> tuple[float, float]:
         trace = drive(engine, prompts, NEW_TOKENS, Clock(engine.now_ns))

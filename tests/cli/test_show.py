@@ -52,7 +52,7 @@ def test_every_kernel(name: str) -> None:
     ("name", "text"),
     [
         ("tpot", "better   lower"),
-        ("tiny", "random, from the sweep's seed"),
+        ("tiny", "random, the same in every sweep"),
         ("zoo/small-mha", "trained"),
         ("zoo/small", "a family; the stack's architecture chooses its member"),
         ("llama-3-8b", "8.0B parameters"),

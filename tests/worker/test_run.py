@@ -120,6 +120,67 @@ def test_rounds_differ_in_prompts_and_samples(make_job: MakeJob) -> None:
     assert records[0].gates[1].observed != records[1].gates[1].observed
 
 
+def test_nights_and_stacks_share_weights_and_prompts(
+    make_job: MakeJob, around: Wrap, around_engine: Any
+) -> None:
+    """A sweep's seed orders runs: the same case is the same numbers under every one."""
+    engines: list[Any] = []
+
+    class Reading(around_engine):  # type: ignore[misc]
+        prompts: tuple[tuple[int, ...], ...] = ()
+
+        def submit(self, request: Any) -> None:
+            self.prompts += (request.prompt,)
+            self.inner.submit(request)
+
+    def wrap(inner: Any) -> Any:
+        engine = Reading(inner)
+        engines.append(engine)
+        return engine
+
+    around(wrap)
+    records = [
+        worker.run(make_job("mha", seed=1)),
+        worker.run(make_job("mha", seed=2)),
+        worker.run(make_job("gqa(kv_heads=1)", seed=3)),
+    ]
+    first, again, other = engines
+    assert first.prompts[:3] == again.prompts[:3] == other.prompts[:3]
+    assert len(set(first.prompts)) == len(first.prompts)
+    numeric = [next(g for g in r.gates if g.name == "numeric_max") for r in records]
+    assert numeric[0].detail == numeric[1].detail
+
+    def timed(engine: Any, record: RunRecord) -> tuple[int, ...]:
+        """The first prompt of the timed repetitions."""
+        found: tuple[int, ...] = engine.prompts[-3 * record.telemetry["sampling"]["repetitions"]]
+        return found
+
+    assert timed(first, records[0]) == timed(again, records[1]) == timed(other, records[2])
+
+
+def test_the_float32_gate_sees_long_prompts(
+    make_job: MakeJob, around: Wrap, around_engine: Any
+) -> None:
+    """An engine that goes wrong beyond 640 tokens, by less than 16 bits show. The rule for 48
+    tokens of prompt let it pass."""
+
+    class Overflowing(around_engine):  # type: ignore[misc]
+        long = False
+
+        def submit(self, request: Any) -> None:
+            self.long = len(request.prompt) > 640
+            self.inner.submit(request)
+
+    def wrap(inner: Any) -> Any:
+        engine = Overflowing(inner)
+        engine.on_head(lambda x: x * 1.0005 if engine.long else x)
+        return engine
+
+    around(wrap)
+    record = worker.verify(make_job(dtype="bfloat16", batch=2, prompt_tokens=700, new_tokens=4))
+    assert_refused(record, "numeric_float32_max")
+
+
 def test_a_sleeping_engine_has_its_known_time(
     make_job: MakeJob, around: Wrap, around_engine: Any
 ) -> None:
