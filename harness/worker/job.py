@@ -9,6 +9,7 @@ from pydantic import Field
 
 from harness.hardware.ceilings import Ceilings as Ceilings
 from harness.records import Record
+from harness.suite.slo import Slo
 from harness.suite.case import Case, GateSettings, MeasureSettings
 
 FORMAT_VERSION = 1
@@ -35,13 +36,14 @@ class Job(Record):
     case: Case
     measure: MeasureSettings
     gate: GateSettings
-    seed: int  # the sweep's: it orders runs, and draws a kernel's inputs
+    seed: int  # the sweep's, which ordered its runs; nothing is drawn from it
     round: int
     order_slot: int
     attempt: int = 1
     device: str = "cpu"
     plugin_paths: tuple[str, ...] = ()
     ceilings: Ceilings | None = None
+    slo: Slo | None = None  # what goodput asks of a request
     # "module:function" returning nanoseconds, for the self-test's lying clocks.
     clock: str | None = None
 
