@@ -33,7 +33,8 @@ def _attribute(owner: Any, name: str) -> _Setting:
     return _Setting(lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
 
 
-_CUDA, _CUDNN, _MKLDNN = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
+_CUDA, _CUDNN = torch.backends.cuda.matmul, torch.backends.cudnn
+_MKLDNN: Any = torch.backends.mkldnn  # its type stubs know no `matmul`
 # Written in this order: the precision of all backends, then that of each.
 _SETTINGS = {
     "threads": _Setting(torch.get_num_threads, torch.set_num_threads),
