@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+# Below this share of its threads' time a run that only computes had to wait for cores.
+BUSY_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,18 @@ def since(start: Mark, threads: int) -> dict[str, Any]:
         "major_faults": now.faults - start.faults,
         "load_1m": round(os.getloadavg()[0], 2),
     }
+
+
+def contention(timed: Mapping[str, Any], threads: int) -> str | None:
+    """Why the times of a window on a CPU are another process's doing; None when they are not.
+
+    Args:
+        timed: what `since` gave for it.
+    """
+    share = timed["cpu_share"]
+    if share is None or share >= BUSY_SHARE:
+        return None
+    return (
+        f"computed for {100 * share:.0f} % of the time of its {threads} thread(s): it had to wait "
+        "for cores, or it sleeps"
+    )

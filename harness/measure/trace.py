@@ -16,6 +16,10 @@ class ClockError(MeasurementError):
     """The clock went backwards, stood still over a step, or gave no whole number."""
 
 
+class ContendedError(HarnessError):
+    """Another process took the cores while time was taken; the run may be made again."""
+
+
 class EngineError(HarnessError):
     """The engine cannot finish what it was given: it refused a request, or makes no progress."""
 

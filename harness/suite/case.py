@@ -149,6 +149,10 @@ class MeasureSettings(Record):
     precision: float = Field(
         0.02, gt=0, lt=1, description="half-width of the median's interval, relative, to stop at"
     )
+    contended: Literal["keep", "invalid"] = Field(
+        "keep",
+        description="a run on a CPU whose cores others took: kept with a note, or tried again",
+    )
     cuda_graph: bool = Field(False, description="capture decode steps in a CUDA graph")
     timeout_seconds: float = Field(
         300.0, gt=0, le=604_800, description="a run is killed after this"

@@ -10,7 +10,7 @@ import torch
 
 from harness.errors import HarnessError, UnfitError
 from harness.gates.verdict import failed
-from harness.measure.trace import ClockError, MeasurementError
+from harness.measure.trace import ClockError, ContendedError, MeasurementError
 from harness.suite.case import KernelPoint
 from harness.worker import kernel_run
 from harness.worker.job import Job, RunRecord, Status
@@ -47,6 +47,8 @@ def _guarded(attempt: Callable[[], None], notes: Notes) -> tuple[Status, str | N
         notes.gates.append(failed("clock", "ns", str(error)))
     except MeasurementError as error:
         notes.gates.append(failed("trace", "", str(error)))
+    except ContendedError as error:
+        return "invalid", str(error)
     except (UnsupportedError, UnfitError) as error:
         return "unsupported", str(error)
     except HarnessError as error:

@@ -20,7 +20,7 @@ from harness.measure.clock import Clock, for_device
 from harness.measure.generate import drive
 from harness.measure.prompts import PromptMaker, Prompts
 from harness.measure.sampling import MOST_WARM_UPS, Sampled, WarmUp, sample, warm_up
-from harness.measure.trace import Trace
+from harness.measure.trace import ContendedError, Trace
 from harness.model.decoder_lm import layout
 from harness.plan import Trait
 from harness.suite.case import GeneratePoint
@@ -129,6 +129,10 @@ def measure(ready: Ready, notes: Notes) -> None:
     notes.metrics, notes.samples = collect(
         ready.ground, sampled, peak, bytes_held, judgement.agreement
     )
+    waited = telemetry.contention(notes.telemetry["timed"], job.case.threads)
+    # A result that is wrong stays wrong on a quiet machine: gates decide first.
+    if waited and job.measure.contended == "invalid" and job.device == "cpu" and not notes.failed:
+        raise ContendedError(waited)
 
 
 def _watch(

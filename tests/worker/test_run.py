@@ -204,6 +204,31 @@ def test_a_sleeping_engine_has_its_known_time(
     assert typical < tpot < 2 * typical
 
 
+def test_a_run_that_waited_for_cores_may_be_called_invalid(
+    make_job: MakeJob, around: Wrap, around_engine: Any
+) -> None:
+    """Asleep for most of the time, as a process is whose core another one has."""
+
+    class Waiting(around_engine):  # type: ignore[misc]
+        def step(self) -> list[Emission]:
+            time.sleep(0.01)
+            found: list[Emission] = self.inner.step()
+            return found
+
+    around(Waiting)
+    short = {"max_seconds": 0.3, "precision": 0.9}
+    kept = worker.run(make_job(measure=MeasureSettings(**short)))
+    assert kept.status == "ok"
+    assert kept.telemetry["timed"]["cpu_share"] < 0.9
+    settings = MeasureSettings(**short, contended="invalid")
+    refused = worker.run(make_job(measure=settings))
+    assert refused.status == "invalid"
+    assert "had to wait for cores" in (refused.reason or "")
+    assert refused.metrics == []
+    low = Ceilings(bandwidth_bytes_per_s=1e3, flops_per_s={"float32": 1e3}, source="measured")
+    assert worker.run(make_job(measure=settings, ceilings=low)).status == "gate_failed"
+
+
 def test_remembered_answers_are_caught_after_timing(
     make_job: MakeJob, around: Wrap, around_engine: Any
 ) -> None:
