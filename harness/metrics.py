@@ -36,6 +36,9 @@ _ALL = (
     Metric("tokens_per_step", "tokens", "higher", "emitted tokens / emissions after the first"),
     Metric("e2e", "ns", "lower", "last stamp - submission, median over requests"),
     Metric("throughput", "tokens/s", "higher", "emitted tokens / (last stamp - submission)"),
+    Metric("goodput", "requests/s", "higher",
+           "requests that meet every bound of the suite's slo / (last stamp - submission); an "
+           "undefined time meets no bound"),
     Metric("prefill_throughput", "tokens/s", "higher",
            "prompt tokens / time of the steps before the first emission, timed directly"),
     Metric("decode_throughput", "tokens/s", "higher",

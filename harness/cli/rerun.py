@@ -85,6 +85,7 @@ def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:
         device=hardware.kind,
         plugin_paths=tuple(plugin_paths),
         ceilings=stored(row.hardware, old.case.threads, (old.case.dtype,)),
+        slo=laid.slo,
     )
 
 

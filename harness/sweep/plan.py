@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from harness.hardware.ceilings import Ceilings
 from harness.suite import Planned
 from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.slo import Slo
 from harness.sweep.expect import Expected
 from harness.sweep.order import Turn
 from harness.worker.job import Job
@@ -36,6 +37,7 @@ class SweepPlan:
     budget_s: float | None = None
     retry_pause_s: float = RETRY_PAUSE_S
     clock: str | None = None
+    slo: Slo | None = None
 
     def expected_s(self, case: Case) -> float:
         """Seconds of one run of this case, before any was seen."""
@@ -69,4 +71,5 @@ class SweepPlan:
             plugin_paths=self.plugin_paths,
             ceilings=self.ceilings.get(case.threads),
             clock=self.clock,
+            slo=self.slo,
         )

@@ -156,6 +156,7 @@ def plan_of(order: Order, start: SweepStart) -> SweepPlan:
         available_bytes=available_bytes() if on_cpu else hardware.memory_bytes,
         budget_s=order.budget_s,
         clock=order.clock,
+        slo=laid.slo,
     )
 
 

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from harness.hardware.ceilings import Ceilings as Ceilings
 from harness.records import Record
-from harness.suite.slo import Slo
 from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.slo import Slo
 
 FORMAT_VERSION = 1
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.gates.plausibility import check_floor
 from harness.hardware.estimate import floor_seconds, step_cost
+from harness.measure.goodput import goodput
 from harness.measure.interval import median
 from harness.measure.latency import metrics as time_metrics
 from harness.measure.latency import step_gaps, timings
@@ -32,6 +33,7 @@ def collect(
     gap = next(m for m in times if m.name == "step_gap")
     metrics = [
         *times,
+        goodput(sampled.traces, ground.job.slo, ground.plan.limits.lookahead),
         _value("peak_bytes", peak.bytes, peak.reason),
         _value("state_bytes", held.state_bytes),
         _value("reserved_bytes", held.reserved_bytes),
