@@ -31,6 +31,12 @@ def windows() -> torch.Tensor:
     return stream.held_out_windows(corpus.read(), tokenizer.load(), 256)[0]
 
 
+def test_model_is_finished_and_well_below_the_bigram_bar(member: table.Entry) -> None:
+    told = card.read(MODELS / member.name)
+    assert told.finished
+    assert told.held_out[0].loss < 3.1
+
+
 def test_card_names_the_files_beside_it(member: table.Entry) -> None:
     folder = MODELS / member.name
     told = card.read(folder)
@@ -58,11 +64,17 @@ def test_held_out_loss_is_below_the_bigram_bar_and_as_the_card_says(
     member: table.Entry, net: network.Network, windows: torch.Tensor
 ) -> None:
     told = card.read(MODELS / member.name)
-    some = evaluate.held_out(net, windows[::12]).loss
+    some = evaluate.held_out(net, windows[::20]).loss
     assert some < BIGRAM_BAR
-    # 24 of 283 windows; the standard deviation over windows is about 0.2, so 0.15 is 3.7 sigma.
-    assert some == pytest.approx(told.held_out[0].loss, abs=0.15)
+    # 15 of 283 windows; the standard deviation over windows is about 0.2, so 0.2 is 3.9 sigma.
+    assert some == pytest.approx(told.held_out[0].loss, abs=0.2)
     assert told.bigram == pytest.approx(BIGRAM_BAR, abs=0.01)
+
+
+def test_late_positions_are_no_worse_than_middle_ones(member: table.Entry) -> None:
+    # Most steps saw windows of 256 tokens; the longer ones at the end must have been enough.
+    long = card.read(MODELS / member.name).held_out[1].by_position
+    assert long["512-1024"] < long["64-128"] + 0.1
 
 
 def test_transformers_loads_the_folder_and_agrees(
