@@ -25,7 +25,8 @@ def _rule(has: set[Trait], sentence: str, lacks: set[Trait] | None = None) -> Ru
     return Rule(frozenset(has), frozenset(lacks or ()), sentence)
 
 
-# Each pair was run before it got its row: it raised, never ended, or gave wrong tokens silently.
+# Most of these pairs were run in a prototype: they raised, never ended, or gave wrong tokens
+# silently. The bidirectional ones follow from what a key depends on.
 # Prefix sharing with recurrent or windowed layers is no row: the cache switches sharing off.
 RULES: tuple[Rule, ...] = (
     _rule(

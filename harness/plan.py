@@ -18,7 +18,7 @@ class Trait(StrEnum):
     """What a part is, where another part cares: `apply` adds them, `harness.stack` reads them.
 
     Planning refuses stacks by a table over these, so a technique of the same kind needs no rule of
-    its own. Source of the pairs: each was run, and failed or gave wrong tokens.
+    its own. Where the pairs come from is said there.
     """
 
     # architecture
