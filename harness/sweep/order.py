@@ -39,13 +39,16 @@ def turns(points: Sequence[str], rounds: int, seed: int) -> list[Turn]:
     The same seed gives the same order on every machine and Python version: the generator is
     seeded with text, which `random` hashes with SHA-512.
     """
+    together: dict[str, list[int]] = {}
+    for case, shared in enumerate(points):
+        together.setdefault(shared, []).append(case)
     planned: list[Turn] = []
     for number in range(rounds):
         random = Random(f"order {seed} {number}")
-        order = list(dict.fromkeys(points))
+        order = list(together.values())
         random.shuffle(order)
-        for shared in order:
-            stacks = [case for case, other in enumerate(points) if other == shared]
+        for cases in order:
+            stacks = list(cases)
             random.shuffle(stacks)
             planned += [Turn(case, number, len(planned) + i) for i, case in enumerate(stacks)]
     return planned

@@ -23,10 +23,12 @@ def start(db: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_lines(file: Path, count: int) -> None:
-    for _ in range(6000):
+def wait_for_lines(process: subprocess.Popen[str], file: Path, count: int) -> None:
+    """Wait until a log has that many lines; fail with what the sweep said if it ends before."""
+    for _ in range(12_000):
         if file.exists() and len(file.read_text().splitlines()) >= count:
             return
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     raise AssertionError(f"{file.name} does not get {count} lines")
 
@@ -35,8 +37,8 @@ def wait_for_lines(file: Path, count: int) -> None:
 def test_signal_ends_a_sweep_cleanly(tmp_path: Path, signum: int, code: int) -> None:
     db = tmp_path / "results.db"
     with start(db, "--sleep", "0.5") as process:
-        wait_for_lines(Path(f"{db}.stored"), 1)
-        wait_for_lines(Path(f"{db}.started"), 2)
+        wait_for_lines(process, Path(f"{db}.stored"), 1)
+        wait_for_lines(process, Path(f"{db}.started"), 2)
         [worker] = psutil.Process(process.pid).children()
         process.send_signal(signum)
         told, complaints = process.communicate()
@@ -56,7 +58,7 @@ def test_signal_ends_a_sweep_cleanly(tmp_path: Path, signum: int, code: int) -> 
 def test_interrupted_sweep_is_completed_by_resume(tmp_path: Path) -> None:
     db = tmp_path / "results.db"
     with start(db) as process:
-        wait_for_lines(Path(f"{db}.stored"), 2)
+        wait_for_lines(process, Path(f"{db}.stored"), 2)
         process.send_signal(signal.SIGINT)
         process.communicate()
     with start(db, "--resume") as process:
