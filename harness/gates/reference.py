@@ -18,7 +18,6 @@ from harness.plan import EnginePlan, Trait
 from harness.suite.case import StackSpec
 from harness.technique import Exactness, Slot, load
 
-
 # Rows over which the reference's own error is taken, at least.
 _ROWS = 64
 
