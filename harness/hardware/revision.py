@@ -12,7 +12,10 @@ from pathlib import Path
 from harness.hardware.identity import RevisionRow
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-# Larger untracked files (weights, databases) enter the hash by name and size alone.
+# Untracked files of other kinds (a database, a report, a log) are no code: a sweep that writes its
+# own database into the checkout must not change what it was measured with.
+_CODE = (".py", ".yaml", ".yml", ".toml", ".json", ".safetensors")
+# Larger untracked files (weights) enter the hash by name and size alone.
 _HASHED_BYTES = 16 * 1024**2
 _TIMEOUT_SECONDS = 30
 
@@ -51,18 +54,19 @@ def _repo(folder: Path) -> str:
 
 
 def _diff_hash(folder: Path) -> str:
-    """SHA-256 over the changes of tracked files and the untracked ones; "" for a clean tree."""
+    """SHA-256 over the changes of tracked files and untracked code; "" for a clean tree."""
     diff = _git_bytes(folder, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv")
     listed = _git_bytes(folder, "ls-files", "--others", "--exclude-standard", "-z")
-    untracked = sorted(name for name in (listed or b"").split(b"\0") if name)
+    names = (os.fsdecode(name) for name in (listed or b"").split(b"\0"))
+    untracked = sorted(name for name in names if name.endswith(_CODE))
     if not diff and not untracked:
         return ""
     digest = hashlib.sha256(diff or b"")
     for name in untracked:
-        path = folder / os.fsdecode(name)
+        path = folder / name
         # A file may vanish between listing and reading; its name is then all there is to say.
         size = path.stat().st_size if path.is_file() else 0
-        digest.update(b"\0" + name + b"\0" + str(size).encode() + b"\0")
+        digest.update(b"\0" + os.fsencode(name) + b"\0" + str(size).encode() + b"\0")
         if path.is_file() and size <= _HASHED_BYTES:
             digest.update(path.read_bytes())
     return digest.hexdigest()

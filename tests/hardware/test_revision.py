@@ -71,6 +71,15 @@ def test_ignored_files_are_no_change(repo: Path) -> None:
     assert not row.dirty
 
 
+def test_what_a_sweep_writes_into_the_checkout_is_no_change(repo: Path) -> None:
+    """`--db my.db` in the checkout made every --resume refuse, since "the code had changed"."""
+    for name in ("my.db", "my.db-wal", "report.html", "run.log"):
+        (repo / name).write_text("results\n")
+    row = revision(repo)
+    assert row is not None
+    assert (row.dirty, row.diff_hash) == (False, "")
+
+
 @pytest.mark.parametrize(
     ("url", "repo_name"),
     [
