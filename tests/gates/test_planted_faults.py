@@ -26,12 +26,13 @@ PLUGINS = (str(Path(__file__).parent / "plugins"),)
 Patch = pytest.MonkeyPatch
 
 
-def verify(spec: str) -> RunRecord:
+def verify(spec: str, shape: tuple[int, int, int] = (6, 20, 24), round_: int = 0) -> RunRecord:
+    batch, prompt_tokens, new_tokens = shape
     case = Case(
         stack=stack.parse(spec, PLUGINS),
         model="tiny",
         checkpoint_hash=None,
-        workload=GeneratePoint(batch=6, prompt_tokens=20, new_tokens=24),
+        workload=GeneratePoint(batch=batch, prompt_tokens=prompt_tokens, new_tokens=new_tokens),
     )
     return worker.verify(
         Job(
@@ -39,7 +40,7 @@ def verify(spec: str) -> RunRecord:
             measure=MeasureSettings(),
             gate=GateSettings(),
             seed=3,
-            round=0,
+            round=round_,
             order_slot=0,
             plugin_paths=PLUGINS,
         )
@@ -153,3 +154,12 @@ def test_a_planted_fault_turns_the_gates_red(
         assert gate.observed is not None
         assert gate.bound is not None
         assert gate.observed > 100 * gate.bound
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 1), (1, 7, 2), (1, 1, 1)])
+def test_a_right_run_with_a_row_or_two_is_green(shape: tuple[int, int, int]) -> None:
+    """One run in fifty was red: the reference's own error over one row is a matter of luck."""
+    records = [verify("gqa", shape, round_) for round_ in range(8)]
+    assert [record.reason for record in records] == [None] * 8
+    numeric = [gate for record in records for gate in record.gates if gate.name == "numeric_max"]
+    assert all((gate.observed or 0) < 0.8 * (gate.bound or 0) for gate in numeric)

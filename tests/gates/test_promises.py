@@ -39,7 +39,7 @@ def measured(spec: str) -> RunRecord:
 
 
 def test_a_lossy_cache_is_held_to_its_prompts_alone() -> None:
-    record = measured("rounded")
+    record = measured("mha+rounded")
     assert record.status == "ok", record.reason
     names = {gate.name for gate in record.gates}
     assert "related_after" in names
@@ -51,7 +51,7 @@ def test_a_lossy_cache_is_held_to_its_prompts_alone() -> None:
 
 
 def test_a_lossy_cache_that_says_it_is_exact_is_caught() -> None:
-    record = measured("rounded(honest=false)")
+    record = measured("mha+rounded(honest=false)")
     assert record.status == "gate_failed"
     assert "numeric_max" in {gate.name for gate in record.gates if not gate.passed}
 

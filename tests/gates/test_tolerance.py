@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.gates.tolerance import bounds, check_numeric, errors
+from harness.gates.tolerance import bounds, check_numeric, errors, own_errors
 from harness.worker.job import GateResult
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -121,8 +121,35 @@ def test_a_wrong_shape_fails(inputs: Tensor) -> None:
 def test_the_bound_is_twice_the_references_own_error_and_a_floor() -> None:
     exact = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64)
     trusted = torch.tensor([[1.0, 2.0, 4.5]], dtype=torch.float64)
-    found = bounds(trusted, exact, torch.float32)
+    found = bounds(errors(trusted, exact), exact, torch.float32)
     eps = torch.finfo(torch.float32).eps
     assert found.max == pytest.approx(2 * 0.5 + 2 * eps * 4)
     assert found.rms == pytest.approx(2 * 0.5 / 3**0.5 + 2 * eps * 7**0.5)
     assert errors(trusted, exact).max == 0.5
+
+
+def test_the_references_error_on_few_rows_is_that_of_its_worst_few() -> None:
+    """Row 2 is off by 3, row 3 by 4, the others are exact."""
+    exact = torch.zeros(6, 2, dtype=torch.float64)
+    trusted = exact + torch.tensor([0.0, 0.0, 3.0, 4.0, 0.0, 0.0])[:, None]
+    for rows, rms in (
+        (1, 4.0),
+        (2, 12.5**0.5),
+        (4, 2.5),
+        (6, (25 / 6) ** 0.5),
+        (9, (25 / 6) ** 0.5),
+    ):
+        found = own_errors(trusted, exact, rows)
+        assert found.max == 4.0
+        assert found.rms == pytest.approx(rms)
+
+
+def test_a_reference_that_fails_where_nobody_looks_fails(inputs: Tensor) -> None:
+    """An own error of NaN is no bound."""
+    exact, trusted = rms_norm(inputs.double()), rms_norm(inputs)
+    wide = trusted.clone()
+    wide[0, 0] = torch.nan
+    own = own_errors(wide, exact, 4)
+    found = check_numeric(trusted[9:], trusted[9:], exact[9:], torch.float32, own=own)
+    assert not found[0].passed
+    assert not found[1].passed
