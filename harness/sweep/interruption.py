@@ -35,7 +35,9 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         for signum in SIGNALS:
-            self._previous[signum] = signal.signal(signum, self._take)
+            # What was ignored stays so: `nohup harness sweep` must outlive its terminal.
+            if signal.getsignal(signum) is not signal.SIG_IGN:
+                self._previous[signum] = signal.signal(signum, self._take)
         return self
 
     def __exit__(

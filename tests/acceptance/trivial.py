@@ -9,6 +9,7 @@ a line for each run that the sweep said was stored. Other scripts and tests buil
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -68,6 +69,8 @@ def append(file: Path, line: str) -> None:
 
 def main() -> int:
     """Run the sweep; its exit code."""
+    # Whatever it was started from: a job in the background of a script ignores SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("db", type=Path)
     parser.add_argument("--batches", type=int, default=10)

@@ -228,6 +228,17 @@ def test_handlers_are_put_back() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ignored_signals_stay_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interruption.requested
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_missing_program_is_infrastructure() -> None:
     with pytest.raises(InfrastructureError, match="cannot start a worker with 'no-such-program'"):
         LocalExecutor(command=["no-such-program"]).submit(job())
