@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from harness import paths
-from harness.errors import UsageError
+from harness.errors import UsageError, printable
 from harness.store.faults import shown
 
 BUSY_SECONDS = 30
@@ -42,9 +42,9 @@ def parse(text: str | None) -> URL:
     else:
         try:
             url = make_url(text)
-        except ArgumentError:
+        except (ArgumentError, ValueError):
             raise UsageError(
-                f"'{text}' is not a database; give a file or an SQLAlchemy URL "
+                f"'{printable(text)}' is not a database; give a file or an SQLAlchemy URL "
                 "such as postgresql+psycopg://user@host/name"
             ) from None
     try:
@@ -103,11 +103,12 @@ def require_file(url: URL, *, may_create: bool) -> None:
     if url.get_backend_name() != "sqlite":
         return
     file = _file(url)
-    if not file.parent.is_dir():
+    # Path.is_dir would raise for a name too long; SQLite says for itself that it cannot open it.
+    if not os.path.isdir(file.parent):  # noqa: PTH112
         raise UsageError(f"there is no folder {file.parent}; make it, or name another with --db")
-    if file.is_dir():
+    if os.path.isdir(file):  # noqa: PTH112
         raise UsageError(f"{file} is a folder; name a file in it with --db")
-    if not (may_create or file.exists()):
+    if not (may_create or os.path.exists(file)):  # noqa: PTH110
         raise UsageError(
             f"there is no database {file}; 'harness sweep SUITE' makes one, --db names another"
         )

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -32,7 +33,9 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 def shown(url: URL) -> str:
     """The database as a user names it: a file's path, or a URL without its password."""
     if url.get_backend_name() == "sqlite" and url.database:
-        return url.database
+        # A reader's URL gives the same file as "file:PATH", with its special characters escaped.
+        path = url.database
+        return unquote(path.removeprefix("file:")) if path.startswith("file:") else path
     return url.render_as_string(hide_password=True)
 
 

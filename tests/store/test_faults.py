@@ -37,6 +37,8 @@ NOBODY = 65534
         ("mysql+pymysqlx://host/x", "unknown kind of database 'mysql.pymysqlx'"),
         ("oracle+oracledb://host/x", "driver of oracle.* is not installed: .*install it with pip"),
         ("no url://at all", "'no url://at all' is not a database; give a file or"),
+        ("foo://bar:baz:qux", "'foo://bar:baz:qux' is not a database; give a file or"),
+        ("long" * 100, "there is no database|cannot be opened"),
     ],
 )
 def test_a_bad_name_gets_a_sentence(tmp_path: Path, name: str, sentence: str) -> None:

@@ -75,6 +75,16 @@ def test_a_migration_that_would_lose_parents_changes_nothing(tmp_path: Path) -> 
         schema.migrate(store.engine)
 
 
+def test_a_reader_names_a_file_as_its_user_does(tmp_path: Path) -> None:
+    """Its own URL is file:PATH with the space escaped, and that stood in the sentence."""
+    path = tmp_path / "my results.db"
+    with open_store(str(path)) as store, store.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(UsageError) as caught:
+        open_reader(str(path))
+    assert str(caught.value).startswith(f"{path} has schema 9999")
+
+
 def test_a_newer_schema_is_refused(url: str) -> None:
     with open_store(url) as store, store.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
