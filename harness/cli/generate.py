@@ -39,7 +39,8 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             Literal["float64", "float32", "float16", "bfloat16"], typer.Option(help="Numbers.")
         ] = "float32",
-        threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+        # The bound is that of suites: beyond it a system may run out of processes.
+        threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads.")] = 1,
         plugin_path: PluginPaths = None,
     ) -> None:
         """Continue a prompt and print the text as it comes. It ends where the model ends it."""

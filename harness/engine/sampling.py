@@ -68,7 +68,8 @@ def _truncated(scaled: Tensor, samplings: Sequence[Sampling]) -> Tensor:
     ordered, order = scaled.sort(stable=True, dim=-1, descending=True)  # [R, V]
     vocab = scaled.shape[-1]
     device = scaled.device
-    k = torch.tensor([s.top_k if s.top_k > 0 else vocab for s in samplings], device=device)
+    counts = [min(s.top_k, vocab) if s.top_k > 0 else vocab for s in samplings]
+    k = torch.tensor(counts, device=device)
     ordered = ordered.masked_fill(
         torch.arange(vocab, device=device)[None] >= k[:, None], -torch.inf
     )

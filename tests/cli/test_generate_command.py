@@ -84,3 +84,10 @@ def test_mistakes_are_one_sentence(
     assert error.exit_code == 2
     assert words in str(error)
     assert "\n" not in str(error)
+
+
+def test_threads_have_a_bound(run: Callable[..., Result]) -> None:
+    """A hundred thousand of them took every process that the machine could have."""
+    result = run("gqa", PROMPT, "--threads", "100000")
+    assert result.exit_code == 2
+    assert "1024" in result.output

@@ -141,8 +141,10 @@ def test_top_k_keeps_so_many_and_the_first_of_equals(top_k: int, kept: set[int])
     assert chances.sum().item() == pytest.approx(1, abs=1e-15)
 
 
-def test_top_k_beyond_the_vocabulary_keeps_all() -> None:
-    wide = _chances(Sampling(temperature=1.0, top_k=1000))
+@pytest.mark.parametrize("top_k", [1000, 10**23], ids=str)
+def test_top_k_beyond_the_vocabulary_keeps_all(top_k: int) -> None:
+    """`harness generate --top-k` with more digits than a tensor holds ended in a traceback."""
+    wide = _chances(Sampling(temperature=1.0, top_k=top_k))
     assert torch.equal(wide, _chances(Sampling(temperature=1.0)))
 
 
