@@ -40,6 +40,12 @@ def printable(text: str, limit: int = 80) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
+def printable_path(path: object, limit: int = 240) -> str:
+    """A path on one line. What is too long loses its beginning: the end says which file it is."""
+    text = str(path)
+    return printable(text if len(text) <= limit else f"...{text[3 - limit :]}", limit)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """An error for a name that does not exist, with the closest one that does.
 
@@ -49,7 +55,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
         known: every name that would have been accepted.
     """
     choices = sorted(known)
-    name = printable(name)
+    name = printable_path(name) if "/" in name else printable(name)
     begun = [choice for choice in choices if len(name) > 2 and choice.startswith(name)]
     close = begun or get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:

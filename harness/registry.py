@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.errors import UsageError, printable, unknown
+from harness.errors import UsageError, printable, printable_path, unknown
 from harness.kernel import KernelSpec
 from harness.technique import Technique, TechniqueOptions
 
@@ -115,12 +115,12 @@ def _plugins(plugin_paths: Sequence[str | Path]) -> dict[str, tuple[Path, ...]]:
     for given in plugin_paths:
         path = Path(given)
         if not os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises for a name too long)
-            raise UsageError(f"plugin path '{printable(str(given))}' is not a folder")
+            raise UsageError(f"plugin path '{printable_path(given)}' is not a folder")
         path = path.resolve()
         if (path / "__init__.py").is_file():
             if not _NAME.fullmatch(path.name):
                 raise UsageError(
-                    f"plugin path '{printable(str(given))}' cannot name a technique: a technique's "
+                    f"plugin path '{printable_path(given)}' cannot name a technique: a technique's "
                     "folder is named in lower-case letters, digits and underscores"
                 )
             folders = [path]
@@ -128,7 +128,7 @@ def _plugins(plugin_paths: Sequence[str | Path]) -> dict[str, tuple[Path, ...]]:
             folders = _folders_in(path)
         if not folders:
             raise UsageError(
-                f"plugin path '{printable(str(given))}' holds no technique: it must be a folder "
+                f"plugin path '{printable_path(given)}' holds no technique: it must be a folder "
                 "with an __init__.py, or hold such folders"
             )
         for folder in folders:

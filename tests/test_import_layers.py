@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("fit", "kernel"),
     ("registry",),
     ("hardware.ceilings", "hardware.identity", "suite.document"),
-    ("suite.case", "suite.validation"),
+    ("suite.case", "suite.slo", "suite.validation"),
     ("stacktext",),
     ("stack",),
     ("model.config", "model.presets"),

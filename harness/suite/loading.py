@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import paths
-from harness.errors import UsageError, printable, unknown
+from harness.errors import UsageError, printable_path, unknown
 from harness.suite import document
 from harness.suite.grid import grid
 from harness.suite.kernels import KernelWorkload
@@ -21,7 +21,7 @@ def load(path: str | Path) -> Suite:
     here; install plugin paths before. UsageError in one sentence, with the line where there is one.
     """
     file = _find(path)
-    suite = Suite.of(document.read(_text(file, str(path)), printable(str(path))))
+    suite = Suite.of(document.read(_text(file, str(path)), printable_path(path)))
     check(suite)
     return suite
 
@@ -49,15 +49,15 @@ def _find(path: str | Path) -> Path:
         if str(path) in shipped():
             return paths.suites() / f"{path}.yaml"
         if file.is_dir():
-            raise UsageError(f"the suite '{printable(str(path))}' is a folder; name a file in it")
+            raise UsageError(f"the suite '{printable_path(path)}' is a folder; name a file in it")
         beside = [str(f) for f in file.parent.glob("*.y*ml")] if file.parent.is_dir() else []
     except OSError as error:
-        raise UsageError(f"{printable(str(path))} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{printable_path(path)} cannot be read: {error.strerror}") from error
     raise unknown("suite file", str(path), [*beside, *shipped()])
 
 
 def _text(file: Path, name: str) -> str:
-    shown = printable(name)
+    shown = printable_path(name)
     try:
         raw = file.read_bytes()
     except OSError as error:

@@ -107,7 +107,8 @@ def _trial(name: str, chosen: dict[str, Any]) -> Trial:
     caches = [{}] if technique.slot is Slot.CACHE else [{}, {"cache": "recompute"}]
     refused = UnfitError("nothing was tried")
     for source, others in itertools.product(SOURCES, caches):
-        stack = stacks.parse({technique.slot.value: {name: chosen}, **others})
+        named = stacks.parse({technique.slot.value: {name: chosen}, **others})
+        stack = stacks.completed(named, source)
         try:
             plan = stacks.resolve(
                 stack, source, dtype="float32", backend="torch", slots=3, max_tokens=24
@@ -212,7 +213,7 @@ def test_its_cost_is_finite_and_not_negative(
     cost = Cost()
     for technique, options in stacks.techniques(trial.stack):
         cost = technique.cost(cost, trial.plan, options, batch)
-    numbers = [getattr(cost, field.name) for field in fields(Cost)]
+    numbers = [getattr(cost, field.name) for field in fields(Cost) if field.name != "products"]
     assert all(math.isfinite(number) and number >= 0 for number in numbers)
     assert cost.flops > 0
     assert cost.weight_bytes > 0
