@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("techniques",),
     ("zoo",),
     ("hardware",),
+    ("predict",),
     ("measure",),
     ("gates",),
     ("store", "worker"),

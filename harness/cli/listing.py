@@ -168,12 +168,41 @@ def _metrics(_plugin_paths: Sequence[str], _db: str | None) -> Table:
 
 
 def _hardware(_plugin_paths: Sequence[str], _db: str | None) -> Table:
-    from harness.hardware import detect
+    """This machine, then the catalogue: what predictions can be made for."""
+    from harness.hardware import catalogue, detect
 
     here = detect()
     memory = f"{here.memory_bytes / 2**30:.0f} GiB"
-    row = ("local", here.kind, here.arch, str(here.count), memory, here.name)
-    return Table(("name", "kind", "arch", "count", "memory", "device"), [row])
+    rows: list[Row] = [
+        ("local", here.arch, memory, "", "", "", "", "", f"{here.name}, {here.count} x")
+    ]
+    for name, device in catalogue.shipped().items():
+        rate = device.tflops.get("bfloat16", device.tflops.get("float16"))
+        rows.append(
+            (
+                name,
+                device.arch,
+                f"{device.memory_gb:g} GB",
+                f"{device.bandwidth_gb_s:,g}",
+                "" if rate is None else f"{rate:,g}",
+                "" if rate is None else f"{rate * 1e3 / device.bandwidth_gb_s:.0f}",
+                "" if device.tdp_w is None else f"{device.tdp_w:g}",
+                "" if device.link_gb_s is None else f"{device.link_gb_s:g}",
+                device.name,
+            )
+        )
+    columns = (
+        "name",
+        "arch",
+        "memory",
+        "GB/s",
+        "16-bit TFLOP/s",
+        "ridge",
+        "W",
+        "link GB/s",
+        "device",
+    )
+    return Table(columns, rows)
 
 
 def _sweeps(_plugin_paths: Sequence[str], db: str | None) -> Table:

@@ -14,7 +14,6 @@ from harness.errors import HarnessError, NothingMeasuredError, UsageError, print
 
 if TYPE_CHECKING:
     from harness.hardware import HardwareRow
-    from harness.store import SweepRow
     from harness.suite.case import Case
     from harness.sweep import Order, Outcome
 
@@ -46,9 +45,7 @@ def register(app: typer.Typer) -> None:
         budget: Annotated[
             str | None, typer.Option(metavar="10m", help="Stop after about this long.")
         ] = None,
-        seed: Annotated[
-            int | None, typer.Option(min=0, help="Of the order of runs.")
-        ] = None,
+        seed: Annotated[int | None, typer.Option(min=0, help="Of the order of runs.")] = None,
         plugin_path: PluginPaths = None,
         hardware: Annotated[
             str | None, typer.Option(metavar="NAMES", help="Where to measure: local.")
@@ -186,13 +183,12 @@ def _print_plan(order: Order, device: HardwareRow, db: str | None) -> None:
     from harness.suite import with_profile
     from harness.sweep.expect import expect
     from harness.sweep.progress import duration
-    from harness.sweep.session import calibrated, known_ceilings, with_known_ceilings
+    from harness.sweep.session import calibrated, known_ceilings
 
     def note(sentence: str) -> None:
         typer.echo(sentence, err=True)
 
-    device = with_known_ceilings(device, _stored_sweeps(db))
-    device = calibrated(device, order.cases, note, anew=False)
+    device = calibrated(known_hardware(device, db), order.cases, note, anew=False)
     measure = with_profile(order.suite, order.profile).measure
     ceilings = known_ceilings(device, order.cases)
     expected = expect(order.cases, measure, device.kind, ceilings)
@@ -223,12 +219,13 @@ def _print_plan(order: Order, device: HardwareRow, db: str | None) -> None:
     )
 
 
-def _stored_sweeps(db: str | None) -> list[SweepRow]:
-    """Sweeps of the database; none where there is no database yet."""
+def known_hardware(device: HardwareRow, db: str | None) -> HardwareRow:
+    """The device with its calibration from the database; without where there is none yet."""
     from harness.store import open_reader
+    from harness.sweep.session import with_known_calibration
 
     try:
         with open_reader(db) as reader:
-            return reader.sweeps()
+            return with_known_calibration(device, reader.hardware(device.identity_hash))
     except HarnessError:
-        return []
+        return device

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 # A right result may beat a measured ceiling by this much. CPU: with the machine four times
 # overbooked, memory bandwidth calibrated at 3.7 GB/s instead of 13.4 (factor 3.6), one core's cache
-# and matrix rates at 0.8 of their quiet values. GPU: the best matrix rate of torch is 51 % (MI300X)
-# to 87 % (A100) of the peak that a kernel may reach.
+# and matrix rates at 0.8 of their quiet values.
 CPU_HEADROOM = 4.0
-CUDA_HEADROOM = 2.0
 # Below this share of the processor time asked for, a measurement with several threads waited for
 # a core, and one late thread holds up all: it is not believed.
 UNDISTURBED = 0.9
@@ -79,7 +77,9 @@ def measure(device: str, threads: int, dtypes: Sequence[str] = DTYPES) -> Ceilin
     import torch
 
     if torch.device(device).type == "cuda":
-        return _measure_cuda(torch.device(device), dtypes)
+        from harness.hardware.gpu_calibration import measure_gpu
+
+        return measure_gpu(torch.device(device), dtypes)
     before = torch.get_num_threads()
     try:
         return _measure_cpu(threads, dtypes)
@@ -112,6 +112,7 @@ def _measure_cpu(threads: int, dtypes: Sequence[str]) -> Ceilings:
         source="measured",
         cache_bandwidth_bytes_per_s=max(cached, memory),
         cache_bytes=cache_bytes,
+        launch_seconds=1.0 / _rate(partial(torch.add, torch.ones(1), 1.0), 1.0),
         headroom=CPU_HEADROOM,
     )
 
@@ -165,47 +166,3 @@ def _rate(thunk: Callable[[], Any], work: float) -> float:
         best = min(best, time.perf_counter_ns() - start)
         repetitions += 1
     return work / (best * 1e-9)
-
-
-def _measure_cuda(device: torch.device, dtypes: Sequence[str]) -> Ceilings:
-    """Copy bandwidth of memory and matrix rates. The cache's own rate stays unknown."""
-    import torch
-
-    properties = torch.cuda.get_device_properties(device)
-    size = min(1024 * _MIB, properties.total_memory // 16)
-    source = torch.ones(size // 4, device=device)
-    target = torch.empty_like(source)
-    bandwidth = _event_rate(partial(target.copy_, source), 2 * size)
-    del source, target
-    matrix = {}
-    for dtype in dtypes:
-        best = 0.0
-        for n in (4096, 8192):
-            a = torch.randn(n, n, device=device).to(getattr(torch, dtype))
-            best = max(best, _event_rate(partial(torch.mm, a, a), 2 * n**3))
-            if 8 * 2 * n**3 / best > 0.5:
-                break
-        matrix[dtype] = best
-    return Ceilings(
-        bandwidth_bytes_per_s=bandwidth,
-        flops_per_s=matrix,
-        source="measured",
-        cache_bytes=getattr(properties, "L2_cache_size", None) or None,
-        headroom=CUDA_HEADROOM,
-    )
-
-
-def _event_rate(thunk: Callable[[], Any], work: float) -> float:
-    """Work a second of the best of 5 repetitions between CUDA events."""
-    import torch
-
-    thunk()
-    best_ms = float("inf")
-    for _ in range(5):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        start.record()
-        thunk()
-        end.record()
-        end.synchronize()
-        best_ms = min(best_ms, start.elapsed_time(end))
-    return work / (best_ms * 1e-3)

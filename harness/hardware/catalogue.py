@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,16 +135,19 @@ def read(file: Path) -> dict[str, Device]:
     return dict(_load(file).devices)
 
 
-def matching(hardware: HardwareRow, devices: Iterable[Device] | None = None) -> Device | None:
-    """The datasheet of a detected device, by the name it reports and its memory; None if unknown.
+def matching(
+    hardware: HardwareRow, devices: Mapping[str, Device] | None = None
+) -> tuple[str, Device] | None:
+    """Name and datasheet of a detected device, by what it reports and its memory; None if unknown.
 
-    Two devices may report one name: the memory tells the V100s apart.
+    Devices of one name may differ in memory. The driver keeps some percent for itself, and GiB are
+    not GB.
     """
-    known = shipped().values() if devices is None else devices
-    named = [device for device in known if hardware.name in (device.name, *device.reported_as)]
-    # The driver keeps some percent for itself, and GiB are not GB.
-    near = [d for d in named if 0.85 < hardware.memory_bytes / d.memory_bytes < 1.15]
-    return near[0] if near else None
+    for name, device in (shipped() if devices is None else devices).items():
+        near = 0.85 < hardware.memory_bytes / device.memory_bytes < 1.15
+        if near and hardware.name in (device.name, *device.reported_as):
+            return name, device
+    return None
 
 
 @cache

@@ -19,6 +19,9 @@ class Ceilings(Record):
     source: str  # "measured" or the catalogue's name
     cache_bandwidth_bytes_per_s: float | None = None
     cache_bytes: int | None = None
+    host_to_device_bytes_per_s: float | None = None
+    all_reduce_bytes_per_s: float | None = None  # bytes over time, where there are several devices
+    launch_seconds: float | None = None  # of an operation that does nothing
     headroom: float = Field(
         1.0, ge=1, description="a right result may be this many times faster than these limits"
     )

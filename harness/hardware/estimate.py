@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness import registry
 from harness.cost import Cost, widen_when_recomputed
@@ -50,8 +51,8 @@ def of_case(
     """
     parts = techniques(stack)
     B, P, N = point.batch, point.prompt_tokens, point.new_tokens
-    weights = _weights_bytes(plan, parts)
-    entry = _entry_bytes(plan, parts)
+    weights = weights_bytes(plan, parts)
+    entry = entry_bytes(plan, parts)
     # The last token is never fed back, so it is never cached.
     state = B * (P + N - 1) * entry
     capacity = plan.limits.slots * (plan.limits.max_tokens + plan.limits.lookahead) * entry
@@ -61,7 +62,7 @@ def of_case(
         weights_bytes=weights,
         state_bytes=state,
         reserved_bytes=reserved,
-        peak_bytes=weights + reserved + _activation_bytes(plan, B * longest, B),
+        peak_bytes=weights + reserved + peak_activation_bytes(plan, B * longest, B),
         seconds_per_repetition=None if ceilings is None else _seconds(plan, parts, point, ceilings),
     )
 
@@ -79,7 +80,7 @@ def floor_seconds(
 
 def step_cost(plan: EnginePlan, stack: StackSpec, batch: BatchShape) -> Cost:
     """Work of one forward; without an incremental cache, of the whole sequences."""
-    return _fold(plan, techniques(stack), batch)
+    return fold(plan, techniques(stack), batch)
 
 
 def kernel_cost(point: KernelPoint, dtype: str) -> Cost:
@@ -92,7 +93,8 @@ def kernel_floor_seconds(work: Cost, dtype: str, ceilings: Ceilings) -> float:
     return max(ceilings.seconds_to_compute(work.flops, dtype), ceilings.seconds_to_move(work.bytes))
 
 
-def _fold(plan: EnginePlan, parts: Sequence[Part], batch: BatchShape) -> Cost:
+def fold(plan: EnginePlan, parts: Sequence[Part], batch: BatchShape) -> Cost:
+    """Work of one forward by the techniques' costs in order of apply; a batch may be a grid."""
     counted = widen_when_recomputed(plan, batch)
     total = Cost()
     for technique, options in parts:
@@ -108,24 +110,27 @@ def _floor_seconds(plan: EnginePlan, work: Cost, ceilings: Ceilings) -> float:
     return max(ceilings.seconds_to_compute(work.flops, plan.dtype), ceilings.seconds_to_move(moved))
 
 
-def _weights_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
+def weights_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
     """Bytes of all weights: those a forward multiplies with, the embedding and the norms."""
     shape, size = plan.shape, DTYPE_BYTES[plan.dtype]
     embedding = 0 if shape.tied else shape.vocab * shape.width
     norms = (2 * shape.layers + 1) * shape.width
-    multiplied = _fold(plan, parts, BatchShape(1, 1, 0)).weight_bytes
+    multiplied = fold(plan, parts, BatchShape(1, 1, 0)).weight_bytes
     return round(multiplied + (embedding + norms) * size)
 
 
-def _entry_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
+def entry_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
     """Bytes of state that one token of one sequence adds, over all layers; 0 without a cache."""
     if Trait.INCREMENTAL not in plan.traits:
         return 0
-    return round(_fold(plan, parts, BatchShape(1, 1, 0)).state_write_bytes)
+    return round(fold(plan, parts, BatchShape(1, 1, 0)).state_write_bytes)
 
 
-def _activation_bytes(plan: EnginePlan, rows: int, sequences: int) -> int:
-    """The widest moment of a layer over all rows of a forward, and the logits in float32."""
+def peak_activation_bytes(plan: EnginePlan, rows: Any, sequences: Any) -> Any:
+    """The widest moment of a layer over all rows of a forward, and the logits in float32.
+
+    Both may be arrays, over a grid of batches.
+    """
     s, size = plan.shape, DTYPE_BYTES[plan.dtype]
     attention = 2 * (s.heads + s.kv_heads) * s.head_dim
     return rows * (3 * s.width + max(attention, 3 * s.ff)) * size + sequences * s.vocab * 4
@@ -138,7 +143,7 @@ def _seconds(
     B, P, steps = point.batch, point.prompt_tokens, point.new_tokens - 1
 
     def forward(batch: BatchShape) -> float:
-        work = _fold(plan, parts, batch)
+        work = fold(plan, parts, batch)
         floor = _floor_seconds(plan, work, ceilings)
         return floor / EFFICIENCY + work.launches * SECONDS_PER_LAUNCH
 

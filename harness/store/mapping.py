@@ -152,7 +152,7 @@ def sweep_of(row: models.Sweep, runs: int) -> SweepRow:
         return SweepRow(
             **_fields(row, (*plain, "ended_at", "status")),
             argv=tuple(row.argv),
-            hardware=HardwareRow(**_fields(row.hardware, HardwareRow.model_fields)),
+            hardware=hardware_of(row.hardware),
             environment=EnvironmentRow(**_fields(row.environment, EnvironmentRow.model_fields)),
             revision=row.revision
             and RevisionRow(**_fields(row.revision, RevisionRow.model_fields)),
@@ -160,6 +160,11 @@ def sweep_of(row: models.Sweep, runs: int) -> SweepRow:
         )
     except ValidationError as error:
         raise UsageError(f"sweep {row.id} cannot be read: {_first(error)}") from None
+
+
+def hardware_of(row: models.Hardware) -> HardwareRow:
+    """The device as it was stored, with its latest calibration."""
+    return HardwareRow(**_fields(row, HardwareRow.model_fields))
 
 
 def _fields(row: object, names: tuple[str, ...] | Mapping[str, object]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased, joinedload, selectinload
 from harness.errors import UsageError
 from harness.store import mapping, models, schema
 from harness.store.faults import shown, told
-from harness.store.rows import HistoryPoint, Info, Source, StoredRun, SweepRow
+from harness.store.rows import HardwareRow, HistoryPoint, Info, Source, StoredRun, SweepRow
 from harness.suite.case import Case
 
 
@@ -54,6 +54,13 @@ class Reader:
                 f"there is no sweep {ref} in {shown(self.url)}; the last are: {known or 'none'}"
             )
         return found[0]
+
+    def hardware(self, identity_hash: str) -> HardwareRow | None:
+        """The device of that identity with its latest calibration; None where there is none."""
+        with told(self.url), Session(self.engine) as session:
+            query = select(models.Hardware).filter_by(identity_hash=identity_hash)
+            row = session.scalars(query).one_or_none()
+            return None if row is None else mapping.hardware_of(row)
 
     def runs(self, sweep_id: int) -> list[StoredRun]:
         """Every run of a sweep with its samples, in the order in which they were stored."""

@@ -102,6 +102,11 @@ class Store:
         """Set a sweep to "running" again; UsageError when it does not exist."""
         self._set_status(sweep_id, "running", None)
 
+    def save_hardware(self, hardware: HardwareRow) -> int:
+        """Store a device, or its latest calibration where it is known already; its id."""
+        with told(self.url), self.engine.begin() as connection:
+            return _place_hardware(connection, hardware)
+
     def close(self) -> None:
         """Close the database's connections."""
         self.engine.dispose()

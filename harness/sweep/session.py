@@ -82,7 +82,8 @@ def run_sweep(
             progress.note(f"took over the lock of process {held.taken_over.pid}, which has died")
         with open_reader(url) as reader:
             known = reader.sweeps()
-            start = begin(order, with_known_ceilings(hardware, known))
+            kept = reader.hardware(hardware.identity_hash)
+            start = begin(order, with_known_calibration(hardware, kept))
             resumed = resume.find(start, known) if order.resume else None
             runs = [] if resumed is None else reader.runs(resumed.id)
         if resumed is not None:
@@ -191,13 +192,11 @@ def _wanted(planned: Iterable[Planned]) -> list[tuple[int, list[str]]]:
     return [(threads, sorted(dtypes)) for threads, dtypes in sorted(wanted.items())]
 
 
-def with_known_ceilings(hardware: HardwareRow, known: Iterable[SweepRow]) -> HardwareRow:
-    """The hardware with the ceilings that an earlier sweep measured on it."""
-    alike = [row for row in known if row.hardware.identity_hash == hardware.identity_hash]
-    if not alike:
+def with_known_calibration(hardware: HardwareRow, kept: HardwareRow | None) -> HardwareRow:
+    """The hardware with what an earlier sweep, or `harness calibrate`, measured on it."""
+    if kept is None:
         return hardware
-    calibration = max(alike, key=lambda row: row.id).hardware.calibration
-    return hardware.model_copy(update={"calibration": calibration})
+    return hardware.model_copy(update={"calibration": kept.calibration})
 
 
 def _resuming(resumed: SweepRow, runs: int) -> str:

@@ -13,7 +13,7 @@ what the stacks use, and what attention is held beside.
 
 from collections.abc import Mapping
 
-from harness.cost import Cost
+from harness.cost import Cost, Product
 from harness.kernel import KernelSpec
 from harness.shape import DTYPE_BYTES
 
@@ -27,6 +27,7 @@ def cost(shape: Mapping[str, int], dtype: str) -> Cost:
         weight_bytes=1.0 * D * F * size,
         activation_bytes=1.0 * B * (D + F) * size,
         launches=1.0,
+        products=(Product(B, D, F),),
     )
 
 

@@ -31,11 +31,11 @@ B, P = 3, 20
 STACKS = [*registry.names(), "gqa(kv_heads=1)", "mha+recompute", "gqa+recompute"]
 
 
-class Tensors(TorchDispatchMode):
+class Tensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sums the bytes that operations read and write, by name; views and counts apart."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.bytes: dict[str, int] = {}
         self.launches = 0
 

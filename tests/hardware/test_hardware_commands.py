@@ -1,6 +1,7 @@
 """`harness calibrate` and `harness doctor`, each alone in an application."""
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -8,8 +9,12 @@ from typer.testing import CliRunner
 
 from harness.cli import calibrate as calibrate_command
 from harness.cli import doctor as doctor_command
-from harness.errors import InfrastructureError
-from harness.hardware import Ceilings
+from harness.cli.sweep import known_hardware
+from harness.errors import InfrastructureError, UsageError
+from harness.hardware import Ceilings, detect
+from harness.hardware.calibration import stored
+from harness.predict.calibration import target
+from harness.predict.efficiency import Efficiency, Local
 
 
 def run(command: object, *arguments: str) -> tuple[int, str, BaseException | None]:
@@ -19,26 +24,80 @@ def run(command: object, *arguments: str) -> tuple[int, str, BaseException | Non
     return done.exit_code, done.output, done.exception
 
 
-def test_calibrate_prints_every_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    ceilings = Ceilings(
-        bandwidth_bytes_per_s=20e9,
-        flops_per_s={"float32": 100e9},
-        source="measured",
-        cache_bandwidth_bytes_per_s=80e9,
-        cache_bytes=32 * 2**20,
-        headroom=3,
+MADE_UP = Ceilings(
+    bandwidth_bytes_per_s=20e9,
+    flops_per_s={"float32": 100e9},
+    source="measured",
+    cache_bandwidth_bytes_per_s=80e9,
+    cache_bytes=32 * 2**20,
+    launch_seconds=3e-6,
+    headroom=3,
+)
+SHARES = Efficiency(
+    matrix=0.9, memory=0.8, launch_seconds=4e-6, step_seconds=5e-5, spread=0.1, source="made up"
+)
+
+
+@pytest.fixture
+def calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both measurements answer at once with made-up numbers."""
+    local = Local(flops_per_s=100e9, bandwidth=((1e6, 50e9), (1e8, 10e9)), efficiency=SHARES)
+    monkeypatch.setattr("harness.hardware.calibrate", lambda *_: MADE_UP)
+    monkeypatch.setattr(
+        "harness.predict.calibration.measure", lambda _, dtypes: dict.fromkeys(dtypes, local)
     )
-    monkeypatch.setattr("harness.hardware.calibrate", lambda *_: ceilings)
-    code, told, _ = run(calibrate_command, "--profile", "cpu")
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_calibrate_prints_what_it_measured_and_keeps_it(tmp_path: Path) -> None:
+    database = str(tmp_path / "kept.db")
+    code, told, _ = run(calibrate_command, "--profile", "cpu", "--db", database)
     assert code == 0
     head, *lines = told.splitlines()
     assert head.endswith(", 1 thread")
     assert [" ".join(line.split()) for line in lines] == [
         "memory 20.0 GB/s",
         "cache 80.0 GB/s, 32 MiB",
+        "launch 3.0 us",
         "float32 100.0 GFLOP/s, ridge at 5 FLOPs a byte",
         "a result up to 3 times faster than these is still believed",
+        "",
+        "typical in float32",
+        "matrix 90.0 GFLOP/s",
+        "weights 40.0 GB/s of 1 MB",
+        "weights 8.0 GB/s of 100 MB",
+        "launch 4.0 us",
+        "a step 50.0 us",
+        "a sequence 0.0 us of it",
+        "",
+        f"kept in {database}",
     ]
+    here = known_hardware(detect("cpu"), database)
+    assert stored(here, 1, ["float32"]) == MADE_UP
+    assert target(here, 1).rates["float32"].efficiency == SHARES
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_a_later_calibration_keeps_the_highest_limits_and_the_latest_shares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(tmp_path / "kept.db")
+    run(calibrate_command, "--profile", "cpu", "--db", database)
+    lower = MADE_UP.model_copy(update={"bandwidth_bytes_per_s": 1e9})
+    monkeypatch.setattr("harness.hardware.calibrate", lambda *_: lower)
+    run(calibrate_command, "--profile", "cpu", "--db", database, "--threads", "2")
+    run(calibrate_command, "--profile", "cpu", "--db", database)
+    here = known_hardware(detect("cpu"), database)
+    one, two = stored(here, 1, ["float32"]), stored(here, 2, ["float32"])
+    assert one is not None
+    assert two is not None
+    assert (one.bandwidth_bytes_per_s, two.bandwidth_bytes_per_s) == (20e9, 1e9)
+    assert target(here, 2).name == "local"
+
+
+def test_predicting_for_a_machine_that_was_never_calibrated_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"was not calibrated with 3 thread\(s\); run 'harness calib"):
+        target(known_hardware(detect("cpu"), str(tmp_path / "none.db")), 3)
 
 
 def test_calibrate_without_the_device_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
