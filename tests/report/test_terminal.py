@@ -39,6 +39,16 @@ def test_a_wide_terminal_has_more_columns_and_the_same_numbers(example_sweep: Mo
     assert ratios == re.findall(r"\d+\.\d+x \[[\d., ]+\]", wide)
 
 
+@pytest.mark.parametrize("width", range(10, 60, 7))
+def test_a_narrow_terminal_cuts_no_number(width: int, example_sweep: ModuleType) -> None:
+    """With COLUMNS=30 a time of 35.8 ms was printed as "35."."""
+    rows = re.compile(r"^  mha[^ ]* +\d.*", re.MULTILINE)
+    narrow, wide = (rows.findall(_printed(example_sweep, shown)) for shown in (width, 80))
+    assert len(narrow) == len(wide) > 3
+    for cut, whole in zip(narrow, wide, strict=True):
+        assert f"{whole}  ".startswith(f"{cut}  ")
+
+
 def test_conditions_stand_above_the_table_and_failures_below(example_sweep: ModuleType) -> None:
     text = _printed(example_sweep, 100)
     places = [text.index(word) for word in ("hardware", "time/token", "\nFailed", "\nGrowth")]
