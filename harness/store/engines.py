@@ -118,7 +118,12 @@ def _file(url: URL) -> Path:
     name = url.database or ""
     if name in ("", ":memory:") or name.startswith("file:"):
         raise UsageError(f"'{name or url.drivername}' names no file; give the path of a database")
-    return Path(name).absolute()
+    try:
+        return Path(name).absolute()
+    except FileNotFoundError:
+        raise UsageError(
+            f"the current folder was removed, so '{name}' is no place; change to another folder"
+        ) from None
 
 
 def _set_pragmas(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:

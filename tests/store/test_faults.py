@@ -49,6 +49,16 @@ def test_a_bad_name_gets_a_sentence(tmp_path: Path, name: str, sentence: str) ->
         assert caught.value.exit_code == 2
 
 
+def test_a_folder_that_was_removed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative name in a shell whose folder is gone ended in a traceback."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(UsageError, match="the current folder was removed"):
+        open_reader("x.db")
+
+
 def test_a_missing_file_is_made_only_where_asked(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with pytest.raises(UsageError, match=r"there is no database .*store.db; 'harness sweep SUITE'"):
