@@ -3,13 +3,15 @@
 Command files import nothing heavy at module level, so that `harness --help` answers at once.
 """
 
+import errno
+import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
 import typer
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 
 
 def build() -> typer.Typer:
@@ -33,3 +35,11 @@ def main() -> None:
     except HarnessError as error:
         print(f"harness: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        where = f"to write {error.filename}" if error.filename else "for what is printed"
+        print(f"harness: no disk space left {where}; free some", file=sys.stderr)
+        # What is still buffered has no room either, and Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UsageError.exit_code)

@@ -58,3 +58,16 @@ def test_bad_input_ends_with_one_sentence_and_2(
     assert done.stderr.startswith(sentence)
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["list", "metrics"], ["suite", "schema"]], ids="-".join)
+def test_a_full_disk_below_the_output_is_one_sentence(arguments: list[str]) -> None:
+    """`harness list metrics > /full/disk` ended in a traceback."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.stderr == "harness: no disk space left for what is printed; free some\n"
+    assert done.returncode == 2
