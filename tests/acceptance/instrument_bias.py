@@ -4,8 +4,10 @@
 
 Two engines with the same weights and prompts alternate step by step in one process: one is driven
 by the instrument, the other is only called. The instrument's clock stands still while the other
-engine has its turn. What disturbs the machine meets both sides alike. Prints both medians and
-their ratio with a 95 % interval over repetitions, and exits 1 when it is further than 1 % from 1.
+engine has its turn. What disturbs the machine meets both sides alike; engines swap their parts and
+their order between repetitions, since two equal engines differ in where their memory lies. Prints
+both medians and their ratio with a 95 % interval over groups of four repetitions, and exits 1 when
+it is further than 1 % from 1.
 On a machine that others use too, `cpu` reads this process's CPU time: one thread's latency when
 nobody takes the core away.
 """
@@ -31,15 +33,16 @@ from harness.measure.prompts import PromptMaker, Prompts, Share
 from harness.model import source as sources
 
 BOUND = 0.01
-REPETITIONS = 40
+GROUPS = 12
 PROMPT_TOKENS, NEW_TOKENS = 64, 64
 
 
 class Alternating:
-    """The engine that the instrument sees; before each of its steps the other one takes one."""
+    """The engine that the instrument sees; around each of its steps the other one takes one."""
 
-    def __init__(self, engine: Any, other: Any, read: Callable[[], int]) -> None:
+    def __init__(self, engine: Any, other: Any, read: Callable[[], int], *, first: bool) -> None:
         self._engine, self._other, self._read = engine, other, read
+        self._first = first  # whether the other one goes first
         self.bare_ns: list[int] = []
         self._away_ns = 0
 
@@ -57,17 +60,22 @@ class Alternating:
         """Both."""
         self._engine.reset()
         self._other.reset()
-        self.bare_ns.clear()
 
     def step(self) -> list[Emission]:
-        """The other's step, timed by two readings of the clock; then the engine's own."""
+        """The engine's own step, and the other's, timed by two readings of the clock."""
+        if self._first:
+            self._bare()
+        emissions: list[Emission] = self._engine.step()
+        if not self._first:
+            self._bare()
+        return emissions
+
+    def _bare(self) -> None:
         start = self._read()
         self._other.step()
         end = self._read()
         self.bare_ns.append(end - start)
         self._away_ns += self._read() - start
-        emissions: list[Emission] = self._engine.step()
-        return emissions
 
     def now_ns(self) -> int:
         """The time without what the other engine took."""
@@ -87,21 +95,29 @@ def main(model: str = "zoo/small", batch: str = "1", clock: str = "wall") -> int
         max_tokens=PROMPT_TOKENS + NEW_TOKENS,
     )
     read = {"wall": time.perf_counter_ns, "cpu": time.process_time_ns}[clock]
-    engine = Alternating(build(plan, source), build(plan, source), read)
+    engines = [build(plan, source), build(plan, source)]
     maker = PromptMaker(source.shape.vocab, PROMPT_TOKENS, Share("bias", 0, 1), None)
 
-    def once(prompts: Prompts) -> tuple[float, float]:
-        trace = drive(engine, prompts, NEW_TOKENS, Clock(engine.now_ns))
+    def once(prompts: Prompts, part: int, *, first: bool) -> tuple[float, float]:
+        pair = Alternating(engines[part], engines[1 - part], read, first=first)
+        trace = drive(pair, prompts, NEW_TOKENS, Clock(pair.now_ns))
         # The first step is prefill on both sides; the gaps begin after it.
-        return statistics.median(engine.bare_ns[1:]), statistics.median(step_gaps(trace))
+        return statistics.median(pair.bare_ns[1:]), statistics.median(step_gaps(trace))
 
-    for _ in range(3):
-        once(maker.batch(int(batch)))
-    pairs = [once(maker.batch(int(batch))) for _ in range(REPETITIONS)]
-    ratio = geometric_mean([instrument / bare for bare, instrument in pairs])
+    pairs, ratios = [], []
+    for i in range(GROUPS + 1):
+        four = [
+            once(maker.batch(int(batch)), part, first=first)
+            for part in (0, 1)
+            for first in (False, True)
+        ]
+        if i:  # the first group warms up
+            pairs += four
+            ratios.append(statistics.geometric_mean(m / b for b, m in four))
+    ratio = geometric_mean(ratios)
     bare, instrument = (statistics.median(side) / 1e3 for side in zip(*pairs, strict=True))
     print(
-        f"{source.name}, batch {batch}, {REPETITIONS} x {NEW_TOKENS} steps, 1 thread, {clock} time"
+        f"{source.name}, batch {batch}, {4 * GROUPS} x {NEW_TOKENS} steps, 1 thread, {clock} time"
     )
     print(f"bare calls  {bare:10.1f} us a step")
     print(f"instrument  {instrument:10.1f} us a step")
