@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -201,6 +202,15 @@ def test_grandchildren_die(tmp_path: Path, session: bool, way: str) -> None:
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """SIGINT as a terminal has it: what a script starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_request_to_stop_kills_the_worker(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
