@@ -35,6 +35,8 @@ SEVERITY: tuple[Status, ...] = (
 )
 
 NOT_TRIED: tuple[Status, ...] = ("unsupported", "skipped", "predicted")
+# Whose runs carry numbers.
+WITH_NUMBERS: tuple[Status, ...] = ("ok", "predicted")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class GateSummary:
 
 @dataclass(frozen=True)
 class Result:
-    """One case in one sweep, derived from its runs. Metrics are there only when it is ok."""
+    """One case in one sweep, derived from its runs; metrics only where it is ok or predicted."""
 
     case: Case
     source: str  # measured | predicted | static
@@ -126,13 +128,24 @@ def estimate(values: Iterable[tuple[int, MetricValue]]) -> Estimate:
     return Estimate(over.value, None, len(numbers), over.low, over.high, None, pairs)
 
 
+def predicted(metric: MetricValue) -> Estimate:
+    """One predicted metric: its bounds are the model's, and no process was made."""
+    reason = "no process: a prediction" if metric.ci_low is None else None
+    once = () if metric.value is None else ((0, metric.value),)
+    return Estimate(
+        metric.value, metric.null_reason, 0, metric.ci_low, metric.ci_high, reason, once
+    )
+
+
 def _result(runs: list[StoredRun]) -> Result:
     """The result of one case from the last attempt of each of its rounds."""
     records = [run.record for run in runs]
     worst = min(runs, key=lambda run: SEVERITY.index(run.record.status)).record
-    measured = [record for record in records if record.status == "ok"]
+    measured = [record for record in records if record.status in WITH_NUMBERS]
     metrics: dict[str, Estimate] = {}
-    if worst.status == "ok":
+    if worst.status == "predicted":
+        metrics = {metric.name: predicted(metric) for metric in worst.metrics}
+    elif worst.status == "ok":
         names = dict.fromkeys(m.name for record in measured for m in record.metrics)
         for name in names:
             found = ((r.round, m) for r in measured for m in r.metrics if m.name == name)
@@ -158,7 +171,7 @@ def _step_growth(case: Case, measured: Sequence[RunRecord]) -> StepGrowth | None
 
 def _reason(status: Status, rounds: list[tuple[int, Status, str]]) -> str | None:
     """Why the case is not ok, with the round where the rounds disagree."""
-    if status == "ok":
+    if status in WITH_NUMBERS and not any(reason for _, _, reason in rounds):
         return None
     same = [(number, reason) for number, other, reason in rounds if other == status]
     text = same[0][1] or f"no reason was recorded for status {status}"

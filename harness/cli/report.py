@@ -75,18 +75,20 @@ def _text(
     """The report; empty where the terminal has printed it already."""
     from harness.analysis.results import results
     from harness.store import open_reader
+    from harness.sweep.predicted import predictions
 
     with open_reader(db) as reader:
         row = reader.sweep(sweep)
         found = results(reader.runs(row.id))
+        beside = {name: results(runs) for name, runs in predictions(reader, row)}
     if form is Format.HTML:
         from harness.report.page import html
 
-        return html(row, found, baseline, metric)
+        return html(row, found, baseline, metric, beside)
     if form is Format.MARKDOWN:
         from harness.report.markdown import markdown
 
-        return markdown(row, found, baseline, metric)
+        return markdown(row, found, baseline, metric, beside)
 
     from rich.console import Console
 
@@ -94,5 +96,5 @@ def _text(
 
     console = Console(width=_FILE_COLUMNS, no_color=True) if to_file else Console()
     with console.capture() as captured:
-        print_sweep(console, row, found, baseline, metric)
+        print_sweep(console, row, found, baseline, metric, beside)
     return captured.get()

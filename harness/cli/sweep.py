@@ -10,10 +10,12 @@ import typer
 
 from harness.cli.listing import Database, PluginPaths, Table, print_table
 from harness.cli.suite import Settings
-from harness.errors import HarnessError, NothingMeasuredError, UsageError, printable
+from harness.errors import HarnessError, NothingMeasuredError, UsageError
 
 if TYPE_CHECKING:
     from harness.hardware import HardwareRow
+    from harness.predict.target import Target
+    from harness.suite import Suite
     from harness.suite.case import Case
     from harness.sweep import Order, Outcome
 
@@ -48,7 +50,8 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int | None, typer.Option(min=0, help="Of the order of runs.")] = None,
         plugin_path: PluginPaths = None,
         hardware: Annotated[
-            str | None, typer.Option(metavar="NAMES", help="Where to measure: local.")
+            str | None,
+            typer.Option(metavar="NAMES", help="Catalogue names to predict for, beside measuring."),
         ] = None,
         lock: Annotated[
             Path | None, typer.Option(envvar="HARNESS_LOCK", hidden=True, help="The lock's file.")
@@ -62,11 +65,18 @@ def register(app: typer.Typer) -> None:
         """
         from harness.hardware import detect
 
-        require_local(hardware)
         try:
             device = detect(profile)
             order = _order(
-                suite, device, settings or [], only or [], resume, budget, seed, plugin_path or []
+                suite,
+                device,
+                settings or [],
+                only or [],
+                resume,
+                budget,
+                seed,
+                plugin_path or [],
+                hardware,
             )
             if dry_run:
                 _print_plan(order, device, db)
@@ -78,14 +88,16 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(code)
 
 
-def require_local(hardware: str | None) -> None:
-    """Refuse any hardware but this machine's."""
-    for name in (hardware or "local").split(","):
-        if name.strip() != "local":
-            raise UsageError(
-                f"--hardware '{printable(name.strip())}' is not supported yet; only 'local', the "
-                "machine that this runs on"
-            )
+def _predict_for(suite: Suite, device: HardwareRow, hardware: str | None) -> tuple[Target, ...]:
+    """The devices that the suite and --hardware name beside this machine, which is measured."""
+    from harness.hardware import catalogue
+    from harness.predict.target import by_datasheet
+    from harness.suite import with_profile
+
+    listed = [name.strip() for name in (hardware or "").split(",") if name.strip()]
+    names = dict.fromkeys([*with_profile(suite, device.kind).hardware, *listed])
+    names.pop("local", None)
+    return tuple(by_datasheet(*entry) for entry in catalogue.find(names).items())
 
 
 def _order(
@@ -97,6 +109,7 @@ def _order(
     budget: str | None,
     seed: int | None,
     plugin_paths: list[str],
+    hardware: str | None,
 ) -> Order:
     """The command line, read and checked."""
     from harness import registry
@@ -116,7 +129,7 @@ def _order(
     for name, values in (("--set", settings), ("--only", only), ("--plugin-path", folders)):
         for value in values:
             argv += [name, value]
-    for name, given in (("--budget", budget), ("--seed", seed)):
+    for name, given in (("--budget", budget), ("--seed", seed), ("--hardware", hardware)):
         if given is not None:
             argv += [name, str(given)]
     return Order(
@@ -128,6 +141,7 @@ def _order(
         resume=resume,
         budget_s=None if budget is None else parse_duration(budget),
         plugin_paths=tuple(folders),
+        predict_for=_predict_for(read, device, hardware),
     )
 
 
@@ -140,16 +154,18 @@ def _measure(order: Order, device: HardwareRow, db: str | None, lock: Path | Non
     from harness.store import open_reader
     from harness.store.faults import shown
     from harness.sweep import run_sweep
+    from harness.sweep.predicted import predictions
     from harness.sweep.progress import for_console
 
     progress = for_console(Console(stderr=True))
     outcome = run_sweep(order, device, url=db, progress=progress, lock=lock)
     with open_reader(db) as reader:
         row, runs = reader.sweep(outcome.sweep_id), reader.runs(outcome.sweep_id)
+        beside = {name: results(found) for name, found in predictions(reader, row)}
         where = shown(reader.url)
     if runs:
         typer.echo()
-        print_sweep(Console(), row, results(runs))
+        print_sweep(Console(), row, results(runs), predicted=beside)
     _print_end(outcome, where)
     if outcome.exit_code == NothingMeasuredError.exit_code:
         raise NothingMeasuredError(

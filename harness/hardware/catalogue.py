@@ -16,7 +16,7 @@ from harness.records import Record
 from harness.suite import document
 from harness.suite.validation import validate
 
-_SHIPPED = Path(__file__).with_name("catalogue.yaml")
+_FILE = Path(__file__).with_name("catalogue.yaml")
 # H100's rates hold at 1,830 MHz while its highest clock is 1,980: a short step may run there.
 DATASHEET_HEADROOM = 1.1
 
@@ -102,12 +102,12 @@ class Catalogue(Record):
 
 def shipped() -> dict[str, Device]:
     """The shipped entries by name."""
-    return dict(_load(_SHIPPED).devices)
+    return dict(_shipped().devices)
 
 
 def sources() -> dict[str, str]:
     """What the letters of the shipped entries stand for."""
-    return dict(_load(_SHIPPED).sources)
+    return dict(_shipped().sources)
 
 
 def find(names: Iterable[str]) -> dict[str, Device]:
@@ -120,8 +120,8 @@ def find(names: Iterable[str]) -> dict[str, Device]:
     for name in names:
         if name.endswith((".yaml", ".yml")):
             added = read(Path(name).expanduser())
-        elif name in (known := shipped()):
-            added = {name: known[name]}
+        elif name.lower() in (known := shipped()):
+            added = {name.lower(): known[name.lower()]}
         else:
             raise unknown("hardware", name, ["local", *known])
         for key, device in added.items():
@@ -151,6 +151,10 @@ def matching(
 
 
 @cache
+def _shipped() -> Catalogue:
+    return _load(_FILE)
+
+
 def _load(file: Path) -> Catalogue:
     try:
         text = file.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from harness.analysis.results import Result
 from harness.metrics import METRICS
 from harness.report.findings import Grid
+from harness.report.predicted import Predicted
 from harness.report.sheet import Sheet, sheet
 from harness.report.terminal import legend
 from harness.store.rows import SweepRow
@@ -17,9 +18,10 @@ def markdown(
     results: Sequence[Result],
     baseline: str | None = None,
     metric: str | None = None,
+    predicted: Predicted | None = None,
 ) -> str:
     """One sweep as Markdown. UsageError for an unknown baseline or metric, or without a run."""
-    return render(sheet(sweep, results, baseline, metric))
+    return render(sheet(sweep, results, baseline, metric, predicted))
 
 
 def render(told: Sheet) -> str:

@@ -12,6 +12,7 @@ from harness.report.conditions import outline
 from harness.report.findings import Grid
 from harness.report.page_style import STYLE
 from harness.report.plots import Plot, plots
+from harness.report.predicted import Predicted
 from harness.report.sheet import Line, Sheet, order, sheet
 from harness.report.terminal import legend
 from harness.store.rows import SweepRow
@@ -25,9 +26,10 @@ def html(
     results: Sequence[Result],
     baseline: str | None = None,
     metric: str | None = None,
+    predicted: Predicted | None = None,
 ) -> str:
     """One sweep as a page. UsageError for an unknown baseline or metric, or without a run."""
-    told = sheet(sweep, results, baseline, metric)
+    told = sheet(sweep, results, baseline, metric, predicted)
     generated = [result for result in results if result.generates]
     ordered = order(generated, told.baseline, outline(sweep).stacks)
     stacks = list(dict.fromkeys(r.case.label for r in ordered))

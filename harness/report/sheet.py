@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.analysis.ratios import Point, Verdict, baselines, point, ratio
-from harness.analysis.results import Result
+from harness.analysis.results import WITH_NUMBERS, Result
 from harness.analysis.slopes import slopes
 from harness.analysis.state import states
 from harness.errors import NothingMeasuredError, unknown
@@ -19,6 +19,7 @@ from harness.report import units
 from harness.report.findings import Grid, slope_grid, state_grid, state_sentences, step_grid
 from harness.report.kernels import kernel_grids
 from harness.report.notes import notes
+from harness.report.predicted import Predicted, predicted_grid
 from harness.store.rows import SweepRow
 
 # What the ratio is of, unless a user says otherwise: the first that any result defines.
@@ -81,8 +82,12 @@ def sheet(
     results: Sequence[Result],
     baseline: str | None = None,
     metric: str | None = None,
+    predicted: Predicted | None = None,
 ) -> Sheet:
-    """The sheet of one sweep. Raises UsageError for an unknown baseline or metric."""
+    """The sheet of one sweep, with what was predicted beside it by device.
+
+    Raises UsageError for an unknown baseline or metric.
+    """
     outline = told.outline(sweep)
     generated = [r for r in results if r.generates]
     kernels = [r for r in results if not r.generates]
@@ -95,6 +100,8 @@ def sheet(
     ordered = order(generated, label, outline.stacks)
     held = states(ordered, label)
     all_ordered = [*ordered, *kernels]
+    grid = predicted_grid(all_ordered, predicted or {}, primary)
+    beside = [] if grid is None else [grid]
     return Sheet(
         title=f"{sweep.suite}, sweep {sweep.id}",
         about=outline.about,
@@ -105,12 +112,20 @@ def sheet(
         titles=(_title(primary), f"vs {label}", *map(_title, others)),
         blocks=_blocks(ordered, label, columns),
         failures=_listed([r for r in all_ordered if r.failed], results),
-        untried=_listed([r for r in all_ordered if not r.failed and r.status != "ok"], results),
-        slopes=(*(slope_grid(group, label) for group in slopes(ordered)), *kernel_grids(kernels)),
+        untried=_listed([r for r in all_ordered if _untried(r)], results),
+        slopes=(
+            *(slope_grid(group, label) for group in slopes(ordered)),
+            *kernel_grids(kernels),
+            *beside,
+        ),
         details=tuple(g for g in (step_grid(ordered), state_grid(held)) if g is not None),
         findings=tuple(state_sentences(held)),
         notes=tuple(notes(sweep, results, outline.rounds)),
     )
+
+
+def _untried(result: Result) -> bool:
+    return not result.failed and result.status not in WITH_NUMBERS
 
 
 def choose_baseline(
@@ -162,7 +177,7 @@ def _blocks(results: Sequence[Result], label: str, columns: Sequence[str]) -> tu
 
 def _line(result: Result, baseline: Result | None, columns: Sequence[str]) -> Line:
     stack, is_baseline = result.case.label, result is baseline
-    if result.status != "ok":
+    if result.status not in WITH_NUMBERS:
         return Line(stack, is_baseline, result.status, (), None)
     primary = columns[0]
     estimate = result.metrics.get(primary)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from harness.analysis.results import Result
 from harness.report.findings import Grid
+from harness.report.predicted import Predicted
 from harness.report.sheet import Line, Sheet, sheet
 from harness.store.rows import SweepRow
 
@@ -26,12 +27,13 @@ def print_sweep(
     results: Sequence[Result],
     baseline: str | None = None,
     metric: str | None = None,
+    predicted: Predicted | None = None,
 ) -> None:
     """Print a sweep: conditions, table, failures, what was not measured, findings, notes.
 
     Raises UsageError for an unknown baseline or metric, and for a sweep without a run.
     """
-    print_sheet(console, sheet(sweep, results, baseline, metric))
+    print_sheet(console, sheet(sweep, results, baseline, metric, predicted))
 
 
 def print_sheet(console: Console, told: Sheet) -> None:

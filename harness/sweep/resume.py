@@ -44,7 +44,7 @@ def find(start: SweepStart, stored: Sequence[SweepRow]) -> SweepRow:
 
 
 # Options that choose neither a case nor how it is measured.
-_FREE = ("--db", "--budget", "--seed")
+_FREE = ("--db", "--budget", "--seed", "--hardware")
 _FLAGS = ("--resume",)
 
 

@@ -13,6 +13,7 @@ from tempfile import gettempdir
 from harness.hardware import EnvironmentRow, HardwareRow, calibrate, environment, revision
 from harness.hardware.calibration import stored, with_ceilings
 from harness.hardware.ceilings import Ceilings
+from harness.predict.target import Target
 from harness.store import SweepRow, SweepStart, open_reader, open_store
 from harness.suite import Planned, Profile, Suite, with_profile
 from harness.sweep import resume
@@ -24,6 +25,7 @@ from harness.sweep.lock import DeviceLock
 from harness.sweep.memory import available_bytes
 from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
+from harness.sweep.predicted import store_predictions
 from harness.sweep.progress import Progress
 from harness.sweep.run import measure
 
@@ -50,6 +52,7 @@ class Order:
     budget_s: float | None = None
     plugin_paths: tuple[str, ...] = ()
     clock: str | None = None  # "module:function" for the self-test's lying clocks
+    predict_for: tuple[Target, ...] = ()  # devices beside the one that is measured
 
 
 def run_sweep(
@@ -94,6 +97,12 @@ def run_sweep(
         start = start.model_copy(update={"hardware": with_limits})
         plan = plan_of(order, start)
         with Interruption() as interruption:
+            if resumed is not None:
+                start = start.model_copy(
+                    update={"uid": resumed.uid, "started_at": resumed.started_at}
+                )
+            # Before the sweep itself, which is then the last one.
+            store_predictions(store, start, order.predict_for, order.cases)
             if resumed is None:
                 sweep_id = store.begin_sweep(start)
                 progress.note(f"sweep {sweep_id}, seed {start.seed}")

@@ -159,8 +159,8 @@ def sentence(result: Result, exit_code: int) -> str:
     ("arguments", "code", "words"),
     [
         (["missing.yaml"], 2, "unknown suite file 'missing.yaml'"),
-        (["SUITE", "--hardware", "H100"], 2, "--hardware 'H100' is not supported yet"),
-        (["SUITE", "--hardware", "local,H100"], 2, "'H100'"),
+        (["SUITE", "--hardware", "h100"], 2, "unknown hardware 'h100'; did you mean 'h100-pcie'?"),
+        (["SUITE", "--hardware", "local,b201"], 2, "unknown hardware 'b201'; did you mean 'b200'"),
         (["SUITE", "--budget", "soon"], 2, "a duration is a number and s, m or h"),
         (["SUITE", "--seed", "2147483648"], 2, "is too large"),
         (["SUITE", "--set", "workload.batch"], 2, "write it as key=value"),

@@ -96,7 +96,7 @@ def test_a_later_calibration_keeps_the_highest_limits_and_the_latest_shares(
 
 
 def test_predicting_for_a_machine_that_was_never_calibrated_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"was not calibrated with 3 thread\(s\); run 'harness calib"):
+    with pytest.raises(UsageError, match=r"not calibrated with 3 thread\(s\); run 'harness cal"):
         target(known_hardware(detect("cpu"), str(tmp_path / "none.db")), 3)
 
 
