@@ -6,12 +6,13 @@ Command files import nothing heavy at module level, so that `harness --help` ans
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 
 import typer
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, printable
 
 
 def build() -> typer.Typer:
@@ -31,6 +32,7 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run a command. A user's mistake ends in one sentence and its exit code, never a traceback."""
     try:
+        _require_text(sys.argv[1:])
         build()()
     except HarnessError as error:
         print(f"harness: {error}", file=sys.stderr)
@@ -43,3 +45,13 @@ def main() -> None:
         # What is still buffered has no room either, and Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(UsageError.exit_code)
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse arguments with bytes that are no text: no job file and no database could hold them."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            raise UsageError(f"the argument '{printable(argument)}' is not {encoding}") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from harness.cli.listing import PluginPaths
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.engine.request import Request
@@ -52,7 +52,6 @@ def register(app: typer.Typer) -> None:
         from harness.hardware import detect
         from harness.model import source as models
 
-        _require_text(prompt)
         spec = stacks.parse(stack, plugin_path or [])
         source = models.find(model, [choice.technique for choice in spec.architecture])
         tokenizer = _tokenizer(source)
@@ -122,14 +121,6 @@ def _tokenizer(source: ModelSource) -> Any:
     # The library raises a plain Exception for everything.
     except Exception as error:
         raise UsageError(f"cannot read the tokenizer {source.tokenizer}: {error}") from error
-
-
-def _require_text(prompt: str) -> None:
-    """Bytes of a command line that are not UTF-8 come as lone surrogates, which are no text."""
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"the prompt '{printable(prompt)}' is not UTF-8") from None
 
 
 def _check_length(request: Request, source: ModelSource) -> None:

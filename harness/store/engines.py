@@ -93,7 +93,7 @@ def reader(url: URL) -> Engine:
     if not may_write and not Path(f"{file}-wal").exists():
         query["immutable"] = "1"
     return create_engine(
-        URL.create("sqlite", database=f"file:{quote(str(file))}", query=query),
+        URL.create("sqlite", database=f"file:{quote(os.fsencode(file))}", query=query),
         connect_args={"timeout": BUSY_SECONDS},
     )
 

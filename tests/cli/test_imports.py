@@ -45,6 +45,8 @@ def test_nothing_heavy_is_imported() -> None:
         (["suite", "check", "no.yaml"], "harness: unknown suite file 'no.yaml'"),
         (["new", "technique", "mine", "--slot", "cach"], "harness: unknown slot 'cach'"),
         (["list", "techniques", "--plugin-path", "/no"], "harness: plugin path '/no' is not a"),
+        # A suite of that name could be read, and then neither job nor row be written.
+        (["sweep", "a\udcff.yaml"], "harness: the argument 'a\\udcff.yaml' is not utf-8"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_2(
