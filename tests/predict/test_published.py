@@ -37,7 +37,7 @@ def test_the_table_is_whole() -> None:
     ("degree", "operator"), list(zip(DEGREES, OPERATORS[::-1], strict=True)), ids=str
 )
 def test_what_was_held_out_is_predicted(degree: int, operator: str) -> None:
-    """All sixteen pairs are tried by tests/acceptance/published_times.py."""
+    """Neither this degree of tensor parallelism nor this operator was fitted on."""
     table = linear_layers()
     held_out = (table.degree == degree) | (table.operator == operator)
     constants = published.fit(table.where(~held_out), A100, "part", every=10)
