@@ -122,6 +122,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "pass",
         ),
         (f"{_MEASURE}/prompts.py", "self._made += size", "pass"),
+        (f"{_MEASURE}/prompts.py", "self._made += skipped", "pass"),
     ),
     mutant(
         "logits are held to the reference's",
@@ -167,9 +168,11 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{_GATES}/regret.py", "float(control <= bound)", "0.0"),
     ),
     mutant(
-        "PyTorch's settings stay as they were",
+        # Two checks see one more thread: the setting, and the CPU time where it had work to do.
+        "PyTorch's settings and the CPU time stay what the row says",
         ["more_threads"],
         (f"{_GATES}/ambient.py", "verdict(name, len(changed), 0,", "verdict(name, 0, 0,"),
+        (f"{_GATES}/ambient.py", "cpu_seconds / wall_seconds if wall_seconds > 0 else", ""),
     ),
     mutant(
         "nothing is faster than physics",
