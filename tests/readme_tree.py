@@ -16,7 +16,9 @@ WIDTH = 110
 
 
 def phrase(path: Path) -> str:
-    """The first sentence of a module's docstring, without its full stop."""
+    """The first sentence of a module's docstring, or of a YAML file's first comment."""
+    if path.suffix == ".yaml":
+        return path.read_text().splitlines()[0].lstrip("# ").split(". ")[0].rstrip(".")
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     first = docstring.split("\n\n")[0].replace("\n", " ")
     return first.split(". ")[0].rstrip(".")
@@ -26,7 +28,7 @@ def lines(folder: Path, depth: int) -> list[str]:
     """One line a file and folder below `folder`, folders last, links not followed."""
     shown = []
     entries = [p for p in folder.iterdir() if not p.name.startswith((".", "__pycache__"))]
-    files = sorted(p for p in entries if p.suffix == ".py" and p.name != "__init__.py")
+    files = sorted(p for p in entries if p.suffix in (".py", ".yaml") and p.name != "__init__.py")
     for path in files:
         shown.append(line(path.name, phrase(path), depth))
     for path in sorted(p for p in entries if p.is_dir() and not p.is_symlink()):
