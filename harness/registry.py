@@ -117,15 +117,18 @@ def _plugins(plugin_paths: Sequence[str | Path]) -> dict[str, tuple[Path, ...]]:
         if not os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises for a name too long)
             raise UsageError(f"plugin path '{printable_path(given)}' is not a folder")
         path = path.resolve()
-        if (path / "__init__.py").is_file():
-            if not _NAME.fullmatch(path.name):
-                raise UsageError(
-                    f"plugin path '{printable_path(given)}' cannot name a technique: a technique's "
-                    "folder is named in lower-case letters, digits and underscores"
-                )
-            folders = [path]
-        else:
-            folders = _folders_in(path)
+        try:
+            alone = (path / "__init__.py").is_file()
+            folders = [path] if alone else _folders_in(path)
+        except OSError as error:
+            raise UsageError(
+                f"plugin path '{printable_path(given)}' cannot be read: {error.strerror}"
+            ) from error
+        if alone and not _NAME.fullmatch(path.name):
+            raise UsageError(
+                f"plugin path '{printable_path(given)}' cannot name a technique: a technique's "
+                "folder is named in lower-case letters, digits and underscores"
+            )
         if not folders:
             raise UsageError(
                 f"plugin path '{printable_path(given)}' holds no technique: it must be a folder "

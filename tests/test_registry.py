@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -166,6 +167,23 @@ def test_bad_plugin_paths(tmp_path: Path, path: str, reason: str) -> None:
     for function in (registry.names, registry.install):
         with pytest.raises(UsageError, match=reason):
             function([tmp_path / path])
+
+
+def test_a_plugin_path_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of another user's ended `harness list techniques` in a traceback."""
+
+    plain = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.is_relative_to(tmp_path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(UsageError, match=r"plugin path '.*' cannot be read: Permission denied"):
+        registry.names([tmp_path])
 
 
 def test_unknown_name_gets_the_closest_one(make_plugin: MakePlugin) -> None:
