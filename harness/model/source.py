@@ -102,10 +102,18 @@ def _trained(name: str, folder: Path) -> ModelSource:
         kind="trained",
         shape=shape,
         folder=folder,
-        checkpoint_hash=_hash(weight_files(folder)),
+        checkpoint_hash=_hash_of(weight_files(folder)),
         eos=eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
     )
+
+
+def _hash_of(files: list[Path]) -> str:
+    """The hash of a checkpoint's weights; UsageError for a file that may not be read."""
+    try:
+        return _hash(files)
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _hash(files: list[Path]) -> str:

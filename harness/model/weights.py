@@ -108,6 +108,11 @@ def _read(folder: Path, shape: ModelShape, dtype: torch.dtype, device: str) -> d
                             f"{path}: tensor {key} is {list(tensor.shape)}, "
                             f"the config asks for {list(size)}"
                         )
+                    if not tensor.is_floating_point():
+                        raise UsageError(
+                            f"{path}: tensor {key} holds {tensor.dtype}; a quantised checkpoint "
+                            "is not read, since its numbers mean nothing without their scales"
+                        )
                     tensors[name] = tensor.to(dtype)
         except SafetensorError as error:
             raise UsageError(f"{path} is no readable safetensors file: {error}") from None

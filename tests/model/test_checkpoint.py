@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -175,6 +176,15 @@ def _misshapen(folder: Path) -> str:
     return "model.layers.0.self_attn.k_proj.weight is [8, 8], the config asks for [4, 8]"
 
 
+def _integers(folder: Path) -> str:
+    """Read as if they were the weights themselves, they gave a case its times and green gates."""
+    tensors = _tensors()
+    name = "model.layers.0.self_attn.k_proj.weight"
+    tensors[name] = tensors[name].to(torch.int8)
+    save_file(tensors, folder / "model.safetensors")
+    return f"tensor {name} holds torch.int8; a quantised checkpoint is not read"
+
+
 def _truncated(folder: Path) -> str:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -217,6 +227,7 @@ def _with(**changes: Any) -> Callable[[Path], None]:
 FAULTS: dict[str, tuple[Callable[[Path], Any], str | None]] = {
     "missing-tensor": (_missing, None),
     "misshapen-tensor": (_misshapen, None),
+    "integers": (_integers, None),
     "truncated-file": (_truncated, None),
     "empty-file": (_empty, None),
     "no-weights": (_no_weights, None),
@@ -254,6 +265,23 @@ def test_a_bad_checkpoint_is_one_sentence_that_names_the_fault(folder: Path, fau
     named = break_it(folder) or named
     assert named is not None
     assert named in _sentence(folder)
+
+
+def test_weights_that_may_not_be_read_are_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning a sweep with another user's checkpoint ended in a traceback."""
+
+    plain = Path.open
+
+    def refuse(path: Path, *rest: Any, **named: Any) -> Any:
+        if path.suffix == ".safetensors":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return plain(path, *rest, **named)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UsageError, match=r"model\.safetensors cannot be read: Permission denied"):
+        source.find(str(folder), ())
 
 
 def test_many_missing_tensors_are_counted(folder: Path) -> None:
