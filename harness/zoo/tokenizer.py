@@ -40,7 +40,11 @@ def load(path: Path = PATH, entries: int = ENTRIES) -> tokenizers.Tokenizer:
     """Read a tokenizer; UsageError where it is missing or has more than `entries` entries."""
     if not path.is_file():
         raise UsageError(f"no tokenizer at '{path}'; `python -m harness.zoo tokenizer` trains it")
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    # The library raises a plain Exception for everything.
+    except Exception as error:
+        raise UsageError(f"cannot read the tokenizer '{path}': {error}") from error
     if tokenizer.get_vocab_size() > entries:
         raise UsageError(
             f"the tokenizer '{path}' has {tokenizer.get_vocab_size()} entries and does not fit "

@@ -96,3 +96,11 @@ def test_held_out_windows_meet_in_one_token() -> None:
 def test_bits_per_byte_of_a_known_case() -> None:
     # ln 2 nats a token is one bit a token; two bytes a token make half a bit a byte.
     assert evaluate.bits_per_byte(0.6931471805599453, tokens=10, text_bytes=20) == 0.5
+
+
+def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
+    """A run with such a model said "EOF while parsing an object", and not of which file."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text("{")
+    with pytest.raises(UsageError, match=r"cannot read the tokenizer '.*tokenizer\.json'"):
+        tokenizer.load(path)
