@@ -140,11 +140,15 @@ class Verdicts(Record):
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 where something alarms, 3 where nothing was measured, else 0.
+        """1 where something changed for the worse, 3 where nothing was measured, else 0.
 
-        A store or a device that fails is no verdict: it ends the command as an
-        InfrastructureError, with 4.
+        A series that stopped is told by 1 beside others that report, and by 3 where none does: then
+        the night is at fault and not the code. A store or a device that fails is no verdict: it
+        ends the command as an InfrastructureError, with 4.
         """
-        if self.alarms:
+        silent = [row for row in self.alarms if row.change and row.change.kind == "stopped"]
+        if len(silent) < len(self.alarms):
             return ExitCode.NEGATIVE
-        return ExitCode.GOOD if self.measured else ExitCode.NOTHING_MEASURED
+        if not self.measured:
+            return ExitCode.NOTHING_MEASURED
+        return ExitCode.NEGATIVE if silent else ExitCode.GOOD
