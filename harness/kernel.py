@@ -1,7 +1,23 @@
 """The kernel contract: one folder a kernel, one spec, three implementations of one signature.
 
 `kernels/<name>/__init__.py` ends with `SPEC = KernelSpec(...)` and imports neither torch nor
-triton. From the spec come the numerical tests, the microbenchmarks and ahead-of-time compilation.
+triton. From the spec come the numerical tests, the microbenchmarks, tuning and ahead-of-time
+compilation.
+
+How a configuration is compiled without a device: its launcher is called with inputs on device
+"meta" (`inputs(shape, dtype, generator, "meta")`: shapes, strides and dtypes of the call, no data,
+and quick at any size) while `harness.launch.recording(target)` keeps each launch of a Triton
+function instead of making it. So the launcher's own arguments decide the signature, the constants,
+the divisibility, the warps and the stages: what is compiled is what ships. A launcher keeps to:
+
+- `harness.launch.require(...)` says which devices and dtypes it runs on; it lets "meta" through
+  while launches are recorded, and refuses bfloat16 in Triton's interpreter.
+- Numbers of the device come from `harness.launch.target(device)`, which is the target compiled for
+  while launches are recorded.
+- A keyword `config: Mapping[str, int] | None = None` takes tile sizes and launch options whole;
+  None takes the kernel's tuned table (`harness.launch.tuned`), and where that has no row for the
+  architecture, a default.
+- The values of tensors are never consulted: a "meta" tensor has none.
 """
 
 from __future__ import annotations
@@ -16,11 +32,45 @@ from harness.technique import load
 
 @dataclass(frozen=True)
 class Claims:
-    """What the static gate holds a compiled kernel to."""
+    """What the static gate holds one Triton function to, wherever a configuration launches it.
 
-    vector_loads: tuple[str, ...] = ()  # operands that must be read in 128-bit pieces
+    vector_loads: pointer arguments of which every global read must be 128 bits wide. Asynchronous
+    copies and bulk copies through a tensor descriptor count.
+    tensor_cores: a matrix product runs on matrix units; in float32, whose products are exact here
+    and use none, this is not asked.
+    """
+
+    vector_loads: tuple[str, ...] = ()
     tensor_cores: bool = False
-    spills: int = 0
+    spills: int = 0  # bytes a thread, at most
+
+
+@dataclass(frozen=True)
+class AotConfig:
+    """One call that is compiled ahead of time for every target; it may launch several functions.
+
+    Sizes matter only as far as they change what is compiled (constants, divisibility by 16, being
+    1), so that published sizes are as good as small ones: nothing is allocated.
+    """
+
+    shape: Mapping[str, int]
+    dtype: str = "bfloat16"
+    options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the launcher
+    # Targets that cannot have this, "sm_80" -> the reason; shown, neither compiled nor gated.
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `harness kernels tune` may choose among.
+
+    candidates(shape, dtype, arch) -> values of the launcher's `config`, the default first;
+    a "module:function" name. bucket(shape) names the row of the table that a shape falls into:
+    few rows, told apart by what changes the best choice.
+    """
+
+    candidates: str
+    bucket: Callable[[Mapping[str, int]], str]
 
 
 @dataclass(frozen=True)
@@ -28,8 +78,9 @@ class KernelSpec:
     """One kernel. `inputs`, `reference`, `eager` and `triton` are "module:function" names.
 
     inputs(shape, dtype, generator, device) -> Inputs, a NamedTuple; the only source of randomness.
-    reference, eager and triton take the fields of Inputs in order and return the same outputs;
-    reference computes in the dtype of its inputs (give it float64 for the exact answer).
+    reference, eager and triton take the fields of Inputs in order and return the same outputs, a
+    tensor or a tuple of tensors; reference computes in the dtype of its inputs (give it float64
+    for the exact answer).
     """
 
     name: str
@@ -41,8 +92,10 @@ class KernelSpec:
     eager: str
     triton: str | None
     cost: Callable[[Mapping[str, int], str], Cost]
-    shapes: Mapping[str, tuple[Mapping[str, int], ...]]  # "test", "bench", "aot"
-    claims: Claims = field(default_factory=Claims)
+    shapes: Mapping[str, tuple[Mapping[str, int], ...]]  # "test", "bench"
+    aot: tuple[AotConfig, ...] = ()  # at most 8; empty without a Triton form
+    claims: Mapping[str, Claims] = field(default_factory=dict)  # by name of the Triton function
+    tuning: Tuning | None = None
 
 
 def implementation(spec: KernelSpec, backend: str) -> tuple[str, Callable[..., Any]]:

@@ -21,7 +21,7 @@ wait for the device to tell.
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import Claims, KernelSpec
+from harness.kernel import AotConfig, Claims, KernelSpec
 from harness.shape import DTYPE_BYTES
 
 
@@ -80,11 +80,12 @@ _BENCH = (
     _shape(B=64, S=1024, N=32, K=8, H=64, block=16),
 )
 
-_AOT = (
-    _shape(B=64, S=8192, N=32, K=8, H=128),
-    _shape(B=64, S=8192, N=32, K=8, H=128, block=16),
-    _shape(B=64, S=8192, N=32, K=8, H=64),
-    _shape(B=64, S=8192, N=32, K=8, H=64, block=16),
+# Each shape as it is launched for a batch that fills the device, and split for a small one.
+_AOT = tuple(
+    AotConfig(_shape(B=64, S=8192, N=32, K=8, H=H, block=block), options={"splits": splits})
+    for H in (128, 64)
+    for block in (0, 16)
+    for splits in (1, 4)
 )
 
 SPEC = KernelSpec(
@@ -101,6 +102,10 @@ SPEC = KernelSpec(
     eager="harness.kernels.decode_attention.eager:decode_attention",
     triton="harness.kernels.decode_attention.kernel:decode_attention",
     cost=cost,
-    shapes={"test": _TEST, "bench": _BENCH, "aot": _AOT},
-    claims=Claims(vector_loads=("k", "v"), tensor_cores=True),
+    shapes={"test": _TEST, "bench": _BENCH},
+    aot=_AOT,
+    claims={
+        "_attend": Claims(vector_loads=("k", "v"), tensor_cores=True),
+        "_merge": Claims(vector_loads=("partial",)),
+    },
 )

@@ -30,7 +30,7 @@ def make(
     """Draw inputs of a shape of the spec: shuffled pages, stale entries, ragged lengths.
 
     Everything is drawn on the generator's device (the CPU) in float32, so that one seed gives the
-    same numbers in every dtype up to rounding.
+    same numbers in every dtype up to rounding. On device "meta" nothing is drawn.
     """
     B, S, N, K, H = (shape[name] for name in ("B", "S", "N", "K", "H"))
     # Three tokens of spare capacity: a contiguous slot is rarely full.
@@ -38,6 +38,16 @@ def make(
     pages = -(-S // block)
     # One page more than needed, so that page numbers are no permutation of the sequences.
     P = B * pages + 1
+
+    if device == "meta":
+        sizes = ((B, N, H), (P, K, block, H), (P, K, block, H))
+        q, k, v = (torch.empty(size, dtype=dtype, device=device) for size in sizes)
+        if shape["strided"]:
+            q, k, v = _strided(q, k, v)
+        table, lens = (
+            torch.empty(size, dtype=torch.int32, device=device) for size in ((B, pages), (B,))
+        )
+        return Inputs(q, k, v, table, lens, H**-0.5)
 
     lens = torch.full((B,), S)
     if shape["ragged"]:

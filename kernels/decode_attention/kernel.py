@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from harness.errors import UnfitError
+from harness.launch import require, target
 
 # Rows a matrix product has at least; a group of query heads is padded to it.
 MIN_ROWS = 16
@@ -28,8 +28,6 @@ MIN_SPLIT_TOKENS = 256
 MAX_SPLITS = 64
 # Programs of four warps that a multiprocessor keeps in flight; latency of memory hides behind them.
 RESIDENT = 2
-# Where there is no device (the interpreter) the splits are chosen as if for this many.
-NOMINAL_MULTIPROCESSORS = 16
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -173,7 +171,7 @@ def decode_attention(
     programs = B * K * -(-(N // K) // tile["BLOCK_M"])
     if splits is None:
         longest = table.shape[1] * block if max_len is None else max_len
-        splits = choose_splits(programs, longest, _multiprocessors(q.device))
+        splits = choose_splits(programs, longest, target(q.device).units)
 
     out = torch.empty((B, N, H), dtype=q.dtype, device=q.device)
     direct = splits == 1
@@ -238,29 +236,9 @@ def _fewest_parts(programs: int, most: int, slots: int) -> int:
     return next(parts for parts in range(1, most + 1) if occupancy(parts) >= 0.85 * best)
 
 
-def _multiprocessors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return NOMINAL_MULTIPROCESSORS
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
 def _check(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lens: Tensor) -> None:
     """Everything the kernels take for granted."""
-    interpreted = not isinstance(_attend, triton.JITFunction)
-    if q.device.type != "cuda" and not interpreted:
-        raise UnfitError(
-            f"decode_attention on backend 'triton' needs a GPU, and q is on '{q.device}'; use "
-            "backend 'torch', or set TRITON_INTERPRET=1 to check values on a CPU"
-        )
-    if interpreted and q.dtype == torch.bfloat16:
-        raise UnfitError(
-            "Triton's interpreter computes bfloat16 wrongly without saying so (matrix products "
-            "are off by orders of magnitude), so decode_attention refuses it there; use float32 "
-            "or float16, or run on a GPU"
-        )
-    if q.dtype not in DTYPES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        raise UnfitError(f"decode_attention has no kernel for {q.dtype}; known: {known}")
+    require("decode_attention", q, DTYPES)
 
     def refuse(what: str) -> ValueError:
         shapes = ", ".join(

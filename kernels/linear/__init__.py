@@ -55,6 +55,5 @@ SPEC = KernelSpec(
             {"B": 33, "D": 1000, "F": 9},
         ),
         "bench": _BENCH,
-        "aot": _BENCH[:1],
     },
 )

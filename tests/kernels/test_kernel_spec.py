@@ -17,7 +17,7 @@ from harness.technique import load
 
 NAMES = registry.kernel_names()
 SHAPES = [(name, shape) for name in NAMES for shape in registry.kernel(name).shapes["test"]]
-LISTED = ("test", "bench", "aot")
+LISTED = ("test", "bench")
 
 
 def test_there_are_kernels() -> None:
@@ -32,7 +32,9 @@ def test_spec_is_complete(name: str) -> None:
     assert spec.sources
     assert set(spec.shapes) == set(LISTED)
     assert all(spec.shapes[kind] for kind in LISTED)
-    assert len(spec.shapes["aot"]) <= 8
+    assert (spec.triton is None) == (not spec.aot) == (not spec.claims)
+    assert len(spec.aot) <= 8
+    assert all(set(config.shape) == set(spec.shapes["test"][0]) for config in spec.aot)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +64,7 @@ def test_importing_a_spec_imports_nothing_heavy(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_cost_is_positive_and_counts_bytes_of_the_dtype(name: str) -> None:
     spec = registry.kernel(name)
-    for shape in (*spec.shapes["bench"], *spec.shapes["aot"]):
+    for shape in (*spec.shapes["bench"], *(config.shape for config in spec.aot)):
         wide, narrow = spec.cost(shape, "float32"), spec.cost(shape, "bfloat16")
         assert wide.bytes == 2 * narrow.bytes > 0
         assert wide.flops == narrow.flops > 0
