@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,20 @@ def own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def example_sweep() -> ModuleType:
     """tests/example_sweep.py: a made-up sweep with every kind of row, and parts to make others."""
-    spec = spec_from_file_location("example_sweep", Path(__file__).with_name("example_sweep.py"))
+    return _beside("example_sweep")
+
+
+@pytest.fixture
+def fake_nvml(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """tests/fake_nvml.py's GPU in place of the module `pynvml`, which nothing imported keeps."""
+    fake = _beside("fake_nvml").FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+def _beside(name: str) -> ModuleType:
+    """A file beside this one as a module."""
+    spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

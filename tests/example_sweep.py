@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet, Status
 from harness.store.rows import StoredRun, SweepRow, SweepStart
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet, Status
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 STARTED = datetime(2026, 11, 30, 21, 4, tzinfo=UTC)
 # The preset "tiny", so that a plan of the case exists everywhere.

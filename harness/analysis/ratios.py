@@ -13,7 +13,8 @@ from typing import Literal
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.results import Result
 from harness.metrics import metric as find_metric
-from harness.suite.case import Case, GeneratePoint
+from harness.suite.case import Case
+from harness.suite.points import GeneratePoint
 
 Verdict = Literal["better", "worse", "unclear"]
 

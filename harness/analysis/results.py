@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.steps import StepGrowth, step_growth
-from harness.suite.case import Case, GeneratePoint
-from harness.worker.job import GateResult, MetricValue, RunRecord, Status
+from harness.run import GateResult, MetricValue, RunRecord, Status
+from harness.suite.case import Case
+from harness.suite.points import GeneratePoint
 
 if TYPE_CHECKING:
     from harness.store.rows import StoredRun

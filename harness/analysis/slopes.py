@@ -14,7 +14,7 @@ from statistics import fmean
 from harness.analysis.intervals import Line, fit_line
 from harness.analysis.ratios import Point, point
 from harness.analysis.results import Result
-from harness.suite.case import GeneratePoint
+from harness.suite.points import GeneratePoint
 
 # Elasticity: the time goes with the length to this power. Recompute's is near 1, a constant's is 0;
 # up to this much (ten times the tokens in less than 1.6 times the time) a line is near flat. A

@@ -12,7 +12,8 @@ from harness.model import source
 from harness.plan import EnginePlan, Trait
 from harness.shape import DTYPE_BYTES
 from harness.stack import resolve
-from harness.suite.case import Case, GeneratePoint
+from harness.suite.case import Case
+from harness.suite.points import GeneratePoint
 
 FORMULA = "B*(P+N-1)*L*K*H*2*bytes"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from harness.analysis.intervals import fit_line, mean
+from harness.run import RunRecord
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 # Fewer positions than this say nothing: the growth over them is far below the noise of a step.
 FEWEST_POSITIONS = 16

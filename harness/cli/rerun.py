@@ -13,8 +13,9 @@ from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from harness.hardware import HardwareRow
+    from harness.run import RunRecord
     from harness.store import StoredRun, SweepRow
-    from harness.worker.job import Job, RunRecord
+    from harness.worker.job import Job
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from harness.cli.suite import Settings
 from harness.errors import HarnessError, NothingMeasuredError, UsageError
 
 if TYPE_CHECKING:
-    from harness.hardware import HardwareRow
+    from harness.hardware import Ceilings, HardwareRow
     from harness.predict.target import Target
     from harness.suite import Suite
     from harness.suite.case import Case
@@ -88,8 +88,13 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(code)
 
 
-def _predict_for(suite: Suite, device: HardwareRow, hardware: str | None) -> tuple[Target, ...]:
-    """The devices that the suite and --hardware name beside this machine, which is measured."""
+def _named_devices(
+    suite: Suite, device: HardwareRow, hardware: str | None
+) -> tuple[tuple[Target, ...], Ceilings | None]:
+    """What to predict for beside this machine, and this machine's own datasheet.
+
+    Of the devices that the suite and --hardware name, one that is this machine is its datasheet.
+    """
     from harness.hardware import catalogue
     from harness.predict.target import by_datasheet
     from harness.suite import with_profile
@@ -97,7 +102,11 @@ def _predict_for(suite: Suite, device: HardwareRow, hardware: str | None) -> tup
     listed = [name.strip() for name in (hardware or "").split(",") if name.strip()]
     names = dict.fromkeys([*with_profile(suite, device.kind).hardware, *listed])
     names.pop("local", None)
-    return tuple(by_datasheet(*entry) for entry in catalogue.find(names).items())
+    found = catalogue.find(names)
+    own = catalogue.matching(device, {**found, **catalogue.shipped()})
+    others = [(name, entry) for name, entry in found.items() if entry.kind != "cpu"]
+    targets = tuple(by_datasheet(name, entry) for name, entry in others)
+    return targets, None if own is None else own[1].ceilings()
 
 
 def _order(
@@ -125,6 +134,7 @@ def _order(
     registry.install(plugin_paths)
     read = override(load(suite), settings)
     planned = cases(read, device.kind, only)
+    targets, datasheet = _named_devices(read, device, hardware)
     argv = ["sweep", suite, "--profile", device.kind]
     for name, values in (("--set", settings), ("--only", only), ("--plugin-path", folders)):
         for value in values:
@@ -141,7 +151,8 @@ def _order(
         resume=resume,
         budget_s=None if budget is None else parse_duration(budget),
         plugin_paths=tuple(folders),
-        predict_for=_predict_for(read, device, hardware),
+        predict_for=targets,
+        datasheet=datasheet,
     )
 
 

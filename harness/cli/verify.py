@@ -17,7 +17,8 @@ from harness.errors import NothingMeasuredError, UsageError
 from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from harness.worker.job import GateResult, Job, RunRecord
+    from harness.run import GateResult, RunRecord
+    from harness.worker.job import Job
 
 _FAMILY, _FALLBACK = "zoo/small", "tiny"
 # (B, P, N): long enough for prefill, decode and a ragged batch; the interpreter is slow.
@@ -74,7 +75,8 @@ def _job(name: str, backend: Backend, plugin_paths: Sequence[str]) -> Job:
     from harness import stack
     from harness.hardware import detect
     from harness.model import source
-    from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
+    from harness.suite.case import Case, GateSettings, MeasureSettings
+    from harness.suite.points import GeneratePoint
     from harness.worker.job import Job
 
     spec = stack.parse(name, plugin_paths)
@@ -112,7 +114,7 @@ def _interpreted(job: Job) -> bool:
 
 def _in_process(job: Job, *, interpreted: bool) -> RunRecord:
     """The gates in a worker of their own, so that a crash is one row."""
-    from harness.worker.job import RunRecord
+    from harness.run import RunRecord
 
     flags = ["--verify", *(["--interpret"] if interpreted else [])]
     with TemporaryDirectory(prefix="harness-verify-") as folder:
@@ -133,7 +135,7 @@ def _in_process(job: Job, *, interpreted: bool) -> RunRecord:
 def _broken(job: Job, status: str, reason: str) -> RunRecord:
     from datetime import UTC, datetime
 
-    from harness.worker.job import RunRecord
+    from harness.run import RunRecord
 
     return RunRecord.model_validate(
         {

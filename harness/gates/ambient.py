@@ -16,7 +16,7 @@ import torch
 
 from harness.gates.tolerance import CPU_TIME_FACTOR
 from harness.gates.verdict import verdict
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 State = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.gates.verdict import verdict
 from harness.measure.trace import Trace
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 
 def check_counts(traces: Sequence[Trace], new_tokens: int, vocab: int) -> GateResult:

@@ -21,9 +21,9 @@ from harness.gates.verdict import failed
 from harness.measure.prompts import Prompts
 from harness.measure.trace import Trace
 from harness.plan import EnginePlan
+from harness.run import GateResult
 from harness.suite.case import GateSettings, StackSpec
 from harness.technique import Exactness, Slot
-from harness.worker.job import GateResult
 
 
 @dataclass(frozen=True)

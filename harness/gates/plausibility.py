@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.gates.verdict import failed, verdict
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 
 def check_floor(

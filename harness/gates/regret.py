@@ -14,7 +14,7 @@ from torch import Tensor
 
 from harness.gates.tolerance import REGRET_FACTOR, UNRELATED_SHARE, Errors, errors, floor
 from harness.gates.verdict import failed, verdict
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 
 def regrets(logits: Tensor, emitted: Sequence[int]) -> Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.gates.verdict import verdict
+from harness.run import GateResult
 from harness.shape import DTYPE_BYTES, DTypeName, SequenceState, TokenState
-from harness.suite.case import GeneratePoint
-from harness.worker.job import GateResult
+from harness.suite.points import GeneratePoint
 
 
 def expected_bytes(

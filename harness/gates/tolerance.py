@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from harness.gates.verdict import failed, verdict
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 # An implementation that sums in another order is as wrong as the reference, not twice as wrong.
 ERROR_FACTOR = 2.0

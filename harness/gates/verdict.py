@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 
 def verdict(

@@ -17,7 +17,8 @@ from harness.hardware.ceilings import Ceilings
 from harness.plan import EnginePlan, Trait
 from harness.shape import DTYPE_BYTES, BatchShape
 from harness.stack import Part, techniques
-from harness.suite.case import GeneratePoint, KernelPoint, StackSpec
+from harness.suite.case import StackSpec
+from harness.suite.points import GeneratePoint, KernelPoint
 
 # Crude, and only for planning: a small model in PyTorch reaches about this share of its floor, and
 # each operation costs about this much on top, on a CPU and on a GPU alike.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from harness.measure.interval import grouped_median
 from harness.measure.latency import Timing, burst, timings
 from harness.measure.trace import Trace
+from harness.run import MetricValue
 from harness.suite.slo import Slo
-from harness.worker.job import MetricValue
 
 
 def goodput(traces: Sequence[Trace], slo: Slo | None, lookahead: int) -> MetricValue:

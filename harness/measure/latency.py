@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from harness.measure.interval import grouped_median, percentile
 from harness.measure.trace import Emitted, MeasurementError, Trace
-from harness.worker.job import MetricValue
+from harness.run import MetricValue
 
 # Gaps a percentile needs before it exists: one beyond it must be expected.
 _FEWEST_GAPS = {"itl_p50": 1, "itl_p90": 10, "itl_p99": 100}

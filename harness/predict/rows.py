@@ -12,11 +12,12 @@ from harness.predict.forward import BOUNDS, forward
 from harness.predict.products import Array
 from harness.predict.target import Target
 from harness.predict.workload import Z95, Prediction, generate
+from harness.run import MetricValue, RunRecord, Status
 from harness.shape import DTYPE_BYTES
 from harness.stack import techniques
 from harness.suite import Planned
-from harness.suite.case import Case, KernelPoint
-from harness.worker.job import MetricValue, RunRecord, Status
+from harness.suite.case import Case
+from harness.suite.points import GeneratePoint, KernelPoint
 
 _TIMES = ("ttft", "tpot", "itl_p50", "step_gap", "e2e", "kernel_time")
 _RATES = (
@@ -42,8 +43,8 @@ def record(planned: Planned, target: Target, order_slot: int, at: datetime) -> R
     try:
         if reason is None and isinstance(case.workload, KernelPoint):
             metrics, binds = _kernel(case, case.workload, target)
-        elif planned.plan is not None:
-            point = case.generated
+        elif planned.plan is not None and isinstance(case.workload, GeneratePoint):
+            point = case.workload
             found = generate(
                 planned.plan,
                 techniques(case.composed),
@@ -56,6 +57,8 @@ def record(planned: Planned, target: Target, order_slot: int, at: datetime) -> R
             if not found.fits:
                 status, metrics = "oom_predicted", []
                 reason = _too_large(found)
+        elif reason is None:
+            reason = f"a {case.workload.kind} workload is only measured"
     except UsageError as error:
         reason = str(error)
     if reason is not None and status == "predicted":

@@ -15,11 +15,13 @@ from harness.predict.forward import BOUNDS, forward
 from harness.predict.target import Target
 from harness.predict.workload import Prediction, generate
 from harness.shape import DTYPE_BYTES, DTypeName
-from harness.suite.case import KernelPoint, StackSpec
+from harness.suite.case import StackSpec
 from harness.suite.grid import grid
 from harness.suite.kernels import KernelWorkload
 from harness.suite.planning import kernel_points
+from harness.suite.points import KernelPoint
 from harness.suite.schema import Suite
+from harness.suite.workloads import GenerateWorkload
 
 _SIZES = ("batch", "prompt_tokens", "new_tokens")
 
@@ -63,6 +65,11 @@ def blocks(suite: Suite, targets: Sequence[Target]) -> Iterator[Block]:
     """
     if suite.model is None:
         raise UsageError(f"{suite.document.name} names no model for these devices; --set model=...")
+    if not isinstance(suite.workload, GenerateWorkload):
+        raise UsageError(
+            f"{suite.document.place(('workload', 'kind'))}: a {suite.workload.kind} workload is "
+            "only measured; harness predict takes generate and kernel"
+        )
     built = grid(suite)
     keys = list(built.axes)
     wanted = [keys.index(name) for name in _SIZES]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.results import Result
 from harness.report import units
 from harness.report.findings import Grid
-from harness.suite.case import KernelPoint
+from harness.suite.points import KernelPoint
 
 _COLUMNS = ("kernel_time", "achieved_flops", "achieved_bandwidth", "intensity", "roofline_fraction")
 _HEADER = ("sizes", "a call", "FLOP/s", "/ first's", "bytes/s", "FLOP/B", "roofline")

@@ -25,6 +25,7 @@ def notes(sweep: SweepRow, results: Sequence[Result], planned_rounds: int | None
         _imprecise(good),
         _unsteady(good),
         _waited(good),
+        _disturbed(good),
         _switched_off(results),
         _ungated(good),
         _fell_back(good),
@@ -106,6 +107,23 @@ def _waited(good: Sequence[Result]) -> str | None:
         f"{len(shares)} of {len(good)} cases had to wait for cores (least: {title} computed for "
         f"{100 * least:.0f}% of its time): something else was running, and their times are too "
         "long. Measure again on a quiet machine."
+    )
+
+
+def _disturbed(good: Sequence[Result]) -> str | None:
+    """Runs that a sensor flagged: throttled, a device that others used, a clock that moved."""
+    flagged = {
+        result.case.title: str(found[0][0])
+        for result in good
+        if (found := [flags for flags in _noted(result, "flags", list) if flags])
+    }
+    if not flagged:
+        return None
+    title, first = next(iter(flagged.items()))
+    return (
+        f"Sensors flagged {len(flagged)} of {len(good)} cases ({title}: {first}). Let the device "
+        "cool or its other users end, and set measure.contended to invalid to have such runs made "
+        "again."
     )
 
 

@@ -11,7 +11,7 @@ from harness.analysis.state import FORMULA, StateRow
 from harness.metrics import METRICS
 from harness.report import drawing
 from harness.report.drawing import Bars, Panel
-from harness.suite.case import GeneratePoint
+from harness.suite.points import GeneratePoint
 
 _MOST_PANELS = 6
 

@@ -12,9 +12,9 @@ from harness.metrics import METRICS
 from harness.report import units
 from harness.report.findings import Grid
 from harness.report.terminal import print_grid, print_list
+from harness.run import GateResult, MetricValue, SampleSet
 from harness.store.rows import StoredRun, SweepRow
 from harness.suite.case import Case, StackSpec
-from harness.worker.job import GateResult, MetricValue, SampleSet
 
 
 def print_run(console: Console, run: StoredRun, sweep: SweepRow | None = None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.run import RunRecord
 from harness.selftest.trials import Trial
-from harness.worker.job import RunRecord
 
 _WRITTEN = 60  # characters of a reason that a table has room for
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from harness import registry
 from harness.hardware import Ceilings, HardwareRow, calibrate
+from harness.run import RunRecord
 from harness.selftest.judge import Verdict, judge
 from harness.selftest.trials import Trial
 from harness.store import open_reader
@@ -21,7 +22,6 @@ from harness.suite.case import Case
 from harness.sweep import Order, run_sweep
 from harness.sweep.order import point, turns
 from harness.sweep.session import Limits
-from harness.worker.job import RunRecord
 
 FAKES = Path(__file__).parent / "fakes"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.run import Status
 from harness.selftest import truth
 from harness.selftest.truth import Check
-from harness.worker.job import Status
 
 # Short for its trials, and far longer than any of the others takes.
 HANG_TIMEOUT_S, SILENT_TIMEOUT_S, TIMEOUT_S = 15.0, 60.0, 300.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from harness.worker.job import RunRecord
+from harness.run import RunRecord
 
 # The fake reads its clock some microseconds before the instrument does, or, where something else
 # takes the core between the two, milliseconds before; formulas that are wrong are off by far more.

@@ -6,9 +6,9 @@ import json
 from math import isfinite
 
 from harness.errors import UsageError
+from harness.run import MetricValue, RunRecord
 from harness.store.rows import Source
 from harness.suite.case import Case
-from harness.worker.job import MetricValue, RunRecord
 
 # Statuses whose runs may carry metrics; of any other the output was wrong, absent or disturbed.
 _WITH_METRICS = ("ok", "predicted")

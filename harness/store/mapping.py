@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import models
 from harness.store.codec import CODEC, decode, encode
 from harness.store.rows import SweepRow
 from harness.suite.case import Case, Choice, StackSpec
 from harness.technique import BASELINES, Slot
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
 
 _CASE_FIELDS = (
     "model",

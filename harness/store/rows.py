@@ -12,8 +12,8 @@ from pydantic import AwareDatetime, Field
 
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
 from harness.records import Record
+from harness.run import RunRecord
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 __all__ = [
     "EnvironmentRow",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, CursorResult, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError
+from harness.run import RunRecord
 from harness.store import mapping, models
 from harness.store.admission import require_sound
 from harness.store.base import Base
@@ -23,7 +25,6 @@ from harness.store.rows import (
     SweepStatus,
 )
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 
 class Store:
@@ -61,10 +62,11 @@ class Store:
         Saving the same run again changes nothing and gives the same id.
 
         Raises:
-            UsageError: the run is not sound (see `admission`), the sweep does not exist, or another
-                run is stored as this round and attempt of the case.
+            UsageError: the run is not sound (see `admission`), the sweep does not exist, another
+                run is stored as this round and attempt of the case, or the file was removed.
         """
         require_sound(case, record, source)
+        self._require_file()
         with told(self.url), self.engine.begin() as connection:
             if connection.scalar(select(models.Sweep.id).filter_by(id=sweep_id)) is None:
                 raise self._no_sweep(sweep_id)
@@ -120,6 +122,15 @@ class Store:
             )
             if changed.rowcount == 0:
                 raise self._no_sweep(sweep_id)
+
+    def _require_file(self) -> None:
+        """SQLite goes on writing to a file that was removed, and all of that would be lost."""
+        file = self.url.database
+        if self.url.get_backend_name() == "sqlite" and not Path(str(file)).exists():
+            raise UsageError(
+                f"{shown(self.url)} was removed while it was in use, and what it held is lost; "
+                "begin again"
+            )
 
     def _no_sweep(self, sweep_id: int) -> UsageError:
         return UsageError(f"there is no sweep {sweep_id} in {shown(self.url)}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from harness.records import Record
 from harness.shape import DTypeName
+from harness.suite.points import GeneratePoint, KernelPoint, StackPoint, Workload
 
 # Raised when the meaning of a stored number changes: old and new rows then never meet in a series.
 DEFINITION_VERSION = 1
@@ -38,39 +39,6 @@ class StackSpec(Record):
     cache: Choice
     decoding: Choice
     scheduling: Choice
-
-
-class GeneratePoint(Record):
-    """B prompts of `prompt_tokens` tokens, `new_tokens` new tokens each."""
-
-    kind: Literal["generate"] = "generate"
-    batch: PositiveInt
-    prompt_tokens: PositiveInt
-    new_tokens: PositiveInt
-
-    @property
-    def title(self) -> str:
-        """For a line: "B8 P128 N32"."""
-        return f"B{self.batch} P{self.prompt_tokens} N{self.new_tokens}"
-
-
-class KernelPoint(Record):
-    """One kernel at one shape; `sizes` are numbers by the letters of the kernel's own docstring."""
-
-    kind: Literal["kernel"] = "kernel"
-    kernel: str
-    sizes: dict[str, NonNegativeInt]
-
-    def __hash__(self) -> int:
-        return hash((self.kernel, *sorted(self.sizes.items())))
-
-    @property
-    def title(self) -> str:
-        """For a line: "B8 D1024 F4096", without what is zero."""
-        return " ".join(f"{name}{size}" for name, size in self.sizes.items() if size)
-
-
-Workload = Annotated[GeneratePoint | KernelPoint, Field(discriminator="kind")]
 
 
 class Case(Record):
@@ -129,6 +97,12 @@ class Case(Record):
         return self.stack
 
     @property
+    def stacked(self) -> StackPoint:
+        """The point of a case that runs a stack."""
+        assert not isinstance(self.workload, KernelPoint), f"{self.title} is a kernel's case"
+        return self.workload
+
+    @property
     def generated(self) -> GeneratePoint:
         """The point of a `generate` case."""
         assert isinstance(self.workload, GeneratePoint), f"{self.title} generates nothing"
@@ -151,7 +125,8 @@ class MeasureSettings(Record):
     )
     contended: Literal["keep", "invalid"] = Field(
         "keep",
-        description="a run on a CPU whose cores others took: kept with a note, or tried again",
+        description="a run that was throttled, or whose cores or device others used: kept with a"
+        " note, or tried again",
     )
     cuda_graph: bool = Field(False, description="capture decode steps in a CUDA graph")
     timeout_seconds: float = Field(

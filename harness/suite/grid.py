@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from harness import stack as stack_parser
-from harness.errors import UsageError, printable
+from harness.errors import UsageError, printable, unknown
 from harness.suite.case import StackSpec
 from harness.suite.document import KeyPath
 from harness.suite.kernels import KernelWorkload
@@ -65,14 +65,13 @@ def grid(suite: Suite) -> Grid:
     Raises UsageError, with its line, for an unknown technique or option, a stack that stands
     twice, a baseline that is not listed, and more than `MAX_POINTS` points.
     """
-    assert not isinstance(suite.workload, KernelWorkload), "kernels are planned apart"
     stacks = _listed(suite)
     axes = {
         "stack": tuple(stacks),
         "backend": suite.backend,
         "dtype": suite.dtype,
         "threads": suite.threads,
-        **suite.workload.axes(),
+        **_workload_axes(suite),
     }
     baseline = _baseline(suite, stacks)
     excluded = tuple(
@@ -108,6 +107,11 @@ def _listed(suite: Suite) -> dict[str, StackSpec]:
     return found
 
 
+def _workload_axes(suite: Suite) -> Axes:
+    assert not isinstance(suite.workload, KernelWorkload), "kernels are planned apart"
+    return suite.workload.axes()
+
+
 def _baseline(suite: Suite, stacks: Mapping[str, StackSpec]) -> str:
     """The label of the stack that ratios are against."""
     if suite.baseline is None:
@@ -126,6 +130,11 @@ def _selected(
 ) -> Axes:
     """The keys an entry names with their values; stacks as labels."""
     named = entry.named()
+    known = ("stack", "backend", "dtype", "threads", *_workload_axes(suite))
+    for key in named:
+        if key not in known:
+            error = unknown(f"axis of a {suite.workload.kind} workload", key, known)
+            raise UsageError(f"{suite.document.place((*path, key))}: {error}")
     if entry.stack:
         labels = [
             label

@@ -12,7 +12,7 @@ from harness import registry
 from harness.errors import UsageError, unknown
 from harness.records import Record
 from harness.suite.axes import MAX_TOKENS, Axis
-from harness.suite.case import KernelPoint
+from harness.suite.points import KernelPoint
 
 Size = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 

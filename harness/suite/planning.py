@@ -12,9 +12,10 @@ from harness.errors import UnfitError, UsageError, unknown
 from harness.model import source as models
 from harness.model.source import ModelSource
 from harness.plan import EnginePlan, Limits
-from harness.suite.case import Case, GeneratePoint, KernelPoint, StackSpec
+from harness.suite.case import Case, StackSpec
 from harness.suite.grid import Grid, Point, grid
 from harness.suite.kernels import KernelWorkload
+from harness.suite.points import KernelPoint, StackPoint
 from harness.suite.schema import Profile, Suite
 from harness.suite.settings import with_profile
 
@@ -112,7 +113,7 @@ class _Planner:
     # A model that is not found costs the stacks that ask for it, not the suite.
     sources: dict[tuple[str, ...], ModelSource | UsageError] = field(default_factory=dict)
     parts: dict[str, list[stacks.Part]] = field(default_factory=dict)
-    workloads: dict[Point, GeneratePoint] = field(default_factory=dict)
+    workloads: dict[Point, StackPoint] = field(default_factory=dict)
     plans: dict[Point, EnginePlan | UsageError] = field(default_factory=dict)
     # With the model's own architecture, by the label in the suite.
     complete: dict[str, StackSpec] = field(default_factory=dict)
@@ -163,7 +164,7 @@ class _Planner:
                 self.sources[architectures] = error
         return self.sources[architectures]
 
-    def _workload(self, point: Point) -> GeneratePoint:
+    def _workload(self, point: Point) -> StackPoint:
         workload = self.suite.workload
         assert not isinstance(workload, KernelWorkload)
         names = list(workload.axes())
@@ -173,13 +174,12 @@ class _Planner:
         return self.workloads[key]
 
     def _plan(self, case: Case, source: ModelSource) -> EnginePlan | UsageError:
-        label, work = case.label, case.generated
-        max_tokens = work.prompt_tokens + work.new_tokens
-        key = (label, case.backend, case.dtype, work.batch, max_tokens)
+        label, work = case.label, case.stacked
+        limits = Limits(slots=work.slots, max_tokens=work.max_tokens)
+        key = (label, case.backend, case.dtype, limits)
         if key not in self.plans:
             if label not in self.parts:
                 self.parts[label] = stacks.techniques(case.composed)
-            limits = Limits(slots=work.batch, max_tokens=max_tokens)
             bare = EnginePlan(source.shape, case.dtype, case.backend, limits)
             try:
                 self.plans[key] = stacks.assemble(label, self.parts[label], bare, source)

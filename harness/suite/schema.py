@@ -7,53 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from harness.records import Record
 from harness.shape import DTypeName
 from harness.suite.axes import Axis, Batch, StackText, Threads, Tokens
-from harness.suite.case import Backend, GateSettings, GeneratePoint, MeasureSettings
+from harness.suite.case import Backend, GateSettings, MeasureSettings
 from harness.suite.document import Document
 from harness.suite.kernels import KernelWorkload
 from harness.suite.slo import SloSetting
 from harness.suite.validation import validate
+from harness.suite.workloads import WORKLOADS, Workload
 
 Profile = Literal["cpu", "cuda"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
-
-class GenerateWorkload(Record):
-    """B prompts of P tokens and N new tokens each; the end of a sequence is ignored."""
-
-    kind: Literal["generate"]
-    batch: Axis[Batch] = Field(description="B, prompts at once")
-    prompt_tokens: Axis[Tokens] = Field(description="P, tokens of each prompt")
-    new_tokens: Axis[Tokens] = Field(description="N, tokens to generate for each prompt")
-
-    def axes(self) -> dict[str, tuple[int, ...]]:
-        """The values to multiply, by key; the last key varies fastest."""
-        return {
-            "batch": self.batch,
-            "prompt_tokens": self.prompt_tokens,
-            "new_tokens": self.new_tokens,
-        }
-
-    def point(self, values: Mapping[str, Any]) -> GeneratePoint:
-        """The point with one value for each of the axes."""
-        return GeneratePoint(
-            batch=values["batch"],
-            prompt_tokens=values["prompt_tokens"],
-            new_tokens=values["new_tokens"],
-        )
-
-
-# A new kind is a model of its own. The rest of this folder reads a workload's axes by name, in
-# `grid.py`; kernels, which have no stack, are planned apart.
-_WORKLOADS = (GenerateWorkload, KernelWorkload)
-Workload = Annotated[GenerateWorkload | KernelWorkload, Field(discriminator="kind")]
 
 # The keys that a profile may lay over a suite: all but its name and the profiles themselves.
 NOT_IN_PROFILES = ("suite", "profiles")
@@ -197,7 +167,7 @@ def json_schema() -> dict[str, Any]:
         key: value for key, value in schema["properties"].items() if key not in NOT_IN_PROFILES
     }
     overlay["workload"] = {
-        "anyOf": [_partial(schema["$defs"][kind.__name__]) for kind in _WORKLOADS]
+        "anyOf": [_partial(schema["$defs"][kind.__name__]) for kind in WORKLOADS]
     }
     schema["properties"]["profiles"] = {
         "type": "object",

@@ -9,8 +9,9 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from harness.errors import UsageError
+from harness.run import RunRecord, Status
 from harness.store.admission import require_sound
-from harness.worker.job import Job, RunRecord, Status
+from harness.worker.job import Job
 
 # What is kept of a worker's output: enough for a traceback, small enough for every row.
 TAIL_LINES = 20

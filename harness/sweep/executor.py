@@ -19,11 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from harness.errors import InfrastructureError
+from harness.run import RunRecord
 from harness.sweep.children import MARK, adopt_orphans, kill_escaped, kill_group
 from harness.sweep.ending import TAIL_BYTES, Ending, record
 from harness.sweep.interruption import Interruption, StopRequestedError
 from harness.sweep.memory import oom_kills
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 # -P: the folder of the checkout is not searched for imports (house style part 2).
 # faulthandler: a worker that hangs or breaks says where, in the last lines of its output.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from harness.hardware.ceilings import Ceilings
 from harness.hardware.estimate import KERNEL_INPUT_BYTES, kernel_cost, of_case
 from harness.suite import Planned
-from harness.suite.case import Case, KernelPoint, MeasureSettings
+from harness.suite.case import Case, MeasureSettings
+from harness.suite.points import GeneratePoint, KernelPoint
 
 # To start Python, import torch and build a small model; seen: 3 s idle, 6 s on a busy machine.
 START_S = 4.0
@@ -51,10 +52,11 @@ def expect(
             # Several sets of inputs lie side by side, and the references take copies in float64.
             held = 4.0 * kernel_cost(case.workload, case.dtype).bytes + KERNEL_INPUT_BYTES
             expected[case.hash] = Expected(round(held), START_S + 2 * measure.max_seconds)
-        if entry.plan is None:
+        # A kind that nothing is known about is planned without an expectation.
+        if entry.plan is None or not isinstance(case.workload, GeneratePoint):
             continue
         limits = ceilings.get(case.threads)
-        estimate = of_case(entry.plan, case.composed, case.generated, limits)
+        estimate = of_case(entry.plan, case.composed, case.workload, limits)
         peak_bytes = estimate.peak_bytes
         if device == "cpu":
             # The references keep a copy of the weights of their own, always in main memory.

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from harness.run import RunRecord, Status
 from harness.store.rows import StoredRun
 from harness.suite.case import Case
 from harness.sweep.prune import dominated_by
-from harness.worker.job import RunRecord, Status
 
 # An invalid run (throttled, contended) is tried again this often in all, then it stays invalid:
 # a filter that retried without end would leave nothing (NVIDIA/nvbench#231).

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.exit_codes import ExitCode, interrupted
+from harness.run import Status
 from harness.suite.case import Case
-from harness.worker.job import Status
 
 # Statuses of runs that had a process, and of those the ones that make a command answer "no".
 _FAILED: frozenset[Status] = frozenset(

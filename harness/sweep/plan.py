@@ -32,6 +32,7 @@ class SweepPlan:
     device: str = "cpu"
     plugin_paths: tuple[str, ...] = ()
     ceilings: Mapping[int, Ceilings] = field(default_factory=dict)
+    datasheet: Ceilings | None = None
     expected: Mapping[str, Expected] = field(default_factory=dict)
     available_bytes: int | None = None
     budget_s: float | None = None
@@ -70,6 +71,7 @@ class SweepPlan:
             device=self.device,
             plugin_paths=self.plugin_paths,
             ceilings=self.ceilings.get(case.threads),
+            datasheet=self.datasheet,
             clock=self.clock,
             slo=self.slo,
         )

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from harness.run import RunRecord
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 
 class Progress(Protocol):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from harness.errors import HarnessError
+from harness.run import RunRecord, Status
 from harness.store.rows import SweepStatus
 from harness.suite.case import Case
 from harness.sweep.budget import Expectation, choose
@@ -24,7 +25,6 @@ from harness.sweep.order import Turn, point, turns
 from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
 from harness.sweep.progress import Progress
-from harness.worker.job import RunRecord, Status
 
 
 class RunStore(Protocol):

@@ -53,6 +53,7 @@ class Order:
     plugin_paths: tuple[str, ...] = ()
     clock: str | None = None  # "module:function" for the self-test's lying clocks
     predict_for: tuple[Target, ...] = ()  # devices beside the one that is measured
+    datasheet: Ceilings | None = None  # of the one that is measured
 
 
 def run_sweep(
@@ -162,6 +163,7 @@ def plan_of(order: Order, start: SweepStart) -> SweepPlan:
         device=hardware.kind,
         plugin_paths=order.plugin_paths,
         ceilings=ceilings,
+        datasheet=order.datasheet,
         expected=expect(order.cases, laid.measure, hardware.kind, ceilings),
         available_bytes=available_bytes() if on_cpu else hardware.memory_bytes,
         budget_s=order.budget_s,

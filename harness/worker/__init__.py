@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.worker.job import Job, RunRecord
+    from harness.run import RunRecord
+    from harness.worker.job import Job
 
 
 def run(job: Job) -> RunRecord:

@@ -11,12 +11,18 @@ import torch
 from harness.errors import HarnessError, UnfitError
 from harness.gates.verdict import failed
 from harness.measure.trace import ClockError, ContendedError, MeasurementError
-from harness.suite.case import KernelPoint
-from harness.worker import kernel_run
-from harness.worker.job import Job, RunRecord, Status
+from harness.run import RunRecord, Status
+from harness.technique import load
+from harness.worker.job import Job
 from harness.worker.notes import Notes
-from harness.worker.stages import check_before, measure
 from harness.worker.support import UnsupportedError, refuse
+
+# Who runs each kind of workload, "module:function" called with (job, notes, timed=...): gates, and
+# when `timed` what is measured, all into the notes.
+_RUNS = {
+    "generate": "harness.worker.stages:attempt",
+    "kernel": "harness.worker.kernel_run:attempt",
+}
 
 # What PyTorch's CPU allocator and CUDA libraries say in a plain RuntimeError.
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "not enough memory")
@@ -31,12 +37,8 @@ def execute(job: Job, *, timed: bool) -> RunRecord:
 
 def _attempt(job: Job, notes: Notes, *, timed: bool) -> None:
     refuse(job, os.environ, timed=timed)
-    if isinstance(job.case.workload, KernelPoint):
-        kernel_run.attempt(job, job.case.workload, notes, timed=timed)
-        return
-    ready = check_before(job, notes)
-    if timed and not notes.failed:
-        measure(ready, notes)
+    run: Callable[..., None] = load(_RUNS[job.case.workload.kind])
+    run(job, notes, timed=timed)
 
 
 def _guarded(attempt: Callable[[], None], notes: Notes) -> tuple[Status, str | None]:

@@ -19,9 +19,13 @@ from harness.kernel import KernelSpec, implementation
 from harness.measure import telemetry
 from harness.measure.clock import Clock, for_device
 from harness.measure.interval import Median, median
-from harness.suite.case import KernelPoint
+from harness.measure.trace import ContendedError
+from harness.measure.watch import for_device as for_watch
+from harness.run import GateResult, MetricValue, SampleSet
+from harness.suite.points import KernelPoint
 from harness.technique import load
-from harness.worker.job import GateResult, Job, MetricValue, SampleSet
+from harness.worker import watched
+from harness.worker.job import Job
 from harness.worker.notes import Notes
 
 # A sample is so many calls that reading the clock, some 50 ns, stays below a thousandth of it.
@@ -44,8 +48,10 @@ class _Kernel:
         return load(self.spec.inputs)(self.point.sizes, dtype, generator, self.job.device)
 
 
-def attempt(job: Job, point: KernelPoint, notes: Notes, *, timed: bool) -> None:
+def attempt(job: Job, notes: Notes, *, timed: bool) -> None:
     """Gate a kernel in float32 and in its own dtype, then time it and gate what it gave last."""
+    point = job.case.workload
+    assert isinstance(point, KernelPoint), f"{job.case.title} is no kernel's case"
     torch.set_num_threads(job.case.threads)
     spec = registry.kernel(point.kernel)
     used, call = implementation(spec, job.case.backend)
@@ -93,9 +99,13 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
     ]
     clock = for_device(job.device, job.clock)
     calls = _warm_up(kernel.call, sets, clock)
+    watch = for_watch(job.device)
     before = telemetry.mark()
+    watch.start()
     times, stopped, turn = _sample(kernel, sets, clock, calls)
+    seen = watch.stop()
     notes.telemetry["timed"] = telemetry.since(before, job.case.threads)
+    disturbed = watched.note(notes, job, seen)
     notes.telemetry["input_sets"] = len(sets)
     typical = median(times)
     notes.telemetry["sampling"] = {
@@ -108,18 +118,20 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
     if job.gate.numeric:
         last = sets[(turn - 1) % len(sets)]
         notes.gates += _gate(kernel, last, kernel.call(*last), "_after")
-    floor = None
+    limits, floor = job.datasheet or job.ceilings, None
+    if limits is not None and job.gate.plausibility:
+        least = kernel_floor_seconds(one, job.case.dtype, limits)
+        notes.gates.append(
+            check_floor("plausible_kernel", typical.value, least, limits.headroom, "a call")
+        )
     if job.ceilings is not None:
         floor = kernel_floor_seconds(one, job.case.dtype, job.ceilings)
-        if job.gate.plausibility:
-            headroom = job.ceilings.headroom
-            notes.gates.append(
-                check_floor("plausible_kernel", typical.value, floor, headroom, "a call")
-            )
     notes.metrics = _metrics(typical, len(times), one.flops, one.bytes, floor)
     notes.samples = [
         SampleSet(metric="kernel_time", unit="ns", values=[round(each) for each in times])
     ]
+    if disturbed and job.measure.contended == "invalid" and not notes.failed:
+        raise ContendedError(disturbed)
 
 
 def _warm_up(call: Callable[..., Tensor], sets: list[Any], clock: Clock) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.worker.job import GateResult, Job, MetricValue, RunRecord, SampleSet, Status
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet, Status
+from harness.worker.job import Job
 
 
 @dataclass

@@ -17,7 +17,7 @@ from harness.model import weights
 from harness.model.source import ModelSource
 from harness.plan import EnginePlan
 from harness.shape import DTypeName
-from harness.suite.case import GeneratePoint
+from harness.suite.points import GeneratePoint
 from harness.worker.job import Job
 
 # Of random weights. A constant: the same case is the same numbers every night, and the seed of a

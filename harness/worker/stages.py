@@ -20,10 +20,13 @@ from harness.measure.clock import Clock, for_device
 from harness.measure.generate import drive
 from harness.measure.prompts import PromptMaker, Prompts
 from harness.measure.sampling import MOST_WARM_UPS, Sampled, WarmUp, sample, warm_up
+from harness.measure.sensed import per_window
 from harness.measure.trace import ContendedError, Trace
+from harness.measure.watch import for_device as for_watch
 from harness.model.decoder_lm import layout
 from harness.plan import Trait
-from harness.suite.case import GeneratePoint
+from harness.suite.points import GeneratePoint
+from harness.worker import watched
 from harness.worker.job import Job
 from harness.worker.metrics import collect, plausible
 from harness.worker.notes import Notes
@@ -54,6 +57,13 @@ class Ready:
             return None
         self.last_prompts = self.prompts.batch(point.batch)
         return drive(self.engine, self.last_prompts, point.new_tokens, self.clock)
+
+
+def attempt(job: Job, notes: Notes, *, timed: bool) -> None:
+    """Run a `generate` case: its gates, and when they pass and it is `timed`, its times."""
+    ready = check_before(job, notes)
+    if timed and not notes.failed:
+        measure(ready, notes)
 
 
 def check_before(job: Job, notes: Notes) -> Ready:
@@ -91,9 +101,13 @@ def measure(ready: Ready, notes: Notes) -> None:
     # One batch was watched, and not all processes warm up for equally long.
     ready.prompts.skip_to((1 + MOST_WARM_UPS) * ready.ground.point.batch)
     ready.peak.restart()
+    watch = for_watch(job.device)
     before = telemetry.mark()
-    sampled = sample(ready.repeat, job.measure)
+    watch.start()
+    sampled = sample(watch.after(ready.repeat), job.measure)
+    seen = watch.stop()
     notes.telemetry["timed"] = telemetry.since(before, job.case.threads)
+    disturbed = watched.note(notes, job, seen)
     notes.telemetry["warm_up"] = {
         "repetitions": warmed.repetitions,
         "stable": warmed.stable,
@@ -127,12 +141,16 @@ def measure(ready: Ready, notes: Notes) -> None:
     if job.gate.plausibility:
         notes.gates += plausible(ready.ground, sampled, notes)
     notes.metrics, notes.samples = collect(
-        ready.ground, sampled, peak, bytes_held, judgement.agreement
+        ready.ground,
+        sampled,
+        peak,
+        bytes_held,
+        judgement.agreement,
+        per_window(seen, disturbed),
     )
-    waited = telemetry.contention(notes.telemetry["timed"], job.case.threads)
     # A result that is wrong stays wrong on a quiet machine: gates decide first.
-    if waited and job.measure.contended == "invalid" and job.device == "cpu" and not notes.failed:
-        raise ContendedError(waited)
+    if disturbed and job.measure.contended == "invalid" and not notes.failed:
+        raise ContendedError(disturbed)
 
 
 def _watch(

@@ -17,12 +17,13 @@ from rich.console import Console
 
 from harness.hardware import Ceilings, detect
 from harness.metrics import METRICS
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.suite import cases, load
 from harness.sweep import Order, run_sweep
 from harness.sweep.executor import LocalExecutor
 from harness.sweep.interruption import Interruption
 from harness.sweep.progress import PlainProgress
-from harness.worker.job import GateResult, Job, MetricValue, RunRecord, SampleSet
+from harness.worker.job import Job
 
 GOAL_MS = 50.0
 _SUITE = """

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import EnvironmentRow, HardwareRow, SweepStart, models, open_reader, open_store
 from harness.store.store import Store
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 METRICS = ("tpot", "ttft", "throughput", "peak_bytes", "state_bytes")

@@ -94,12 +94,12 @@ def sweep(asked: argparse.Namespace) -> int:
     from rich.console import Console
 
     from harness.hardware import Ceilings, detect
+    from harness.run import RunRecord
     from harness.suite import cases, load
     from harness.suite.case import Case
     from harness.sweep import Order, run_sweep
     from harness.sweep.executor import LocalExecutor
     from harness.sweep.progress import PlainProgress
-    from harness.worker.job import RunRecord
 
     class Noting(PlainProgress):
         """Also notes each stored run in DB.stored."""

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from harness.analysis.results import SEVERITY, results
-from harness.worker.job import GateResult, Status
+from harness.run import GateResult, Status
 
 
 def test_every_status_has_a_place_in_the_severity() -> None:

@@ -7,7 +7,7 @@ import pytest
 from harness.analysis.results import results
 from harness.analysis.slopes import held, slopes
 from harness.store.rows import StoredRun
-from harness.suite.case import GeneratePoint
+from harness.suite.points import GeneratePoint
 
 
 def test_held_is_the_mean_over_the_decoded_tokens() -> None:

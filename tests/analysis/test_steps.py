@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.analysis.steps import step_growth
-from harness.worker.job import RunRecord, SampleSet
+from harness.run import RunRecord, SampleSet
 
 
 def _run(

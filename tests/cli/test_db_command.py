@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from harness import cli
 from harness.cli import db
+from harness.run import MetricValue, RunRecord, SampleSet
 from harness.store import EnvironmentRow, HardwareRow, SweepStart, open_reader, open_store, schema
 from harness.store.store import Store
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import MetricValue, RunRecord, SampleSet
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 
 @pytest.fixture

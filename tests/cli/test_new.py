@@ -14,7 +14,8 @@ from harness import cli, paths, registry
 from harness.errors import HarnessError
 from harness.model.source import find
 from harness.stack import completed, parse
-from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
+from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.points import GeneratePoint
 from harness.technique import BASELINES, Slot
 from harness.worker.job import Job
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from harness import cli
 from harness.errors import NothingMeasuredError, UsageError
-from harness.worker.job import Job, RunRecord, Status
+from harness.run import RunRecord, Status
+from harness.worker.job import Job
 
 PLUGINS = str(Path(__file__).parent.parent / "gates" / "plugins")
 

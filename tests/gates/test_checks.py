@@ -15,9 +15,9 @@ from harness.gates.poison import poisoned
 from harness.gates.state import check_state_bytes, expected_bytes
 from harness.gates.verdict import failed, verdict
 from harness.measure.trace import Emitted, Step, Submission, Trace
+from harness.run import GateResult
 from harness.shape import SequenceState, TokenState
-from harness.suite.case import GeneratePoint
-from harness.worker.job import GateResult
+from harness.suite.points import GeneratePoint
 
 
 def trace(*tokens: tuple[int, ...]) -> Trace:

@@ -18,9 +18,11 @@ from harness.engine.recurrent import RecurrentStore
 from harness.model import attention
 from harness.model.batch import collect
 from harness.model.rope import RopeTable
-from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
+from harness.run import RunRecord
+from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.points import GeneratePoint
 from harness.techniques.contiguous.store import ContiguousStore
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 PLUGINS = (str(Path(__file__).parent / "plugins"),)
 Patch = pytest.MonkeyPatch

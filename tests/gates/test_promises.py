@@ -10,10 +10,12 @@ import torch
 from harness import stack
 from harness.gates.reference import promised
 from harness.gates.regret import check_related
-from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
+from harness.run import RunRecord
+from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.points import GeneratePoint
 from harness.technique import Exactness, Slot
 from harness.worker import run
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 PLUGINS = (str(Path(__file__).parent / "plugins"),)
 

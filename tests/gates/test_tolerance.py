@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from harness.gates.tolerance import bounds, check_numeric, errors, own_errors
-from harness.worker.job import GateResult
+from harness.run import GateResult
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 

@@ -21,7 +21,8 @@ from harness.hardware.estimate import of_case, step_cost
 from harness.model import source
 from harness.plan import EnginePlan
 from harness.shape import BatchShape
-from harness.suite.case import GeneratePoint, StackSpec
+from harness.suite.case import StackSpec
+from harness.suite.points import GeneratePoint
 from harness.technique import Slot
 
 B, P = 3, 20

@@ -8,7 +8,8 @@ from harness.hardware.estimate import Estimate, floor_seconds, of_case, step_cos
 from harness.model import source
 from harness.plan import EnginePlan
 from harness.shape import BatchShape, DTypeName
-from harness.suite.case import GeneratePoint, StackSpec
+from harness.suite.case import StackSpec
+from harness.suite.points import GeneratePoint
 
 H100 = Ceilings(bandwidth_bytes_per_s=3.35e12, flops_per_s={"bfloat16": 989e12}, source="datasheet")
 

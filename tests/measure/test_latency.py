@@ -7,7 +7,7 @@ import pytest
 from harness.measure.latency import metrics, phases, step_gaps, timings
 from harness.measure.trace import Emitted, MeasurementError, Step, Submission, Trace
 from harness.metrics import METRICS
-from harness.worker.job import MetricValue
+from harness.run import MetricValue
 
 
 def trace(requests: dict[int, list[tuple[int, int]]], prompt_tokens: int = 10) -> Trace:

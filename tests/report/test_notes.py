@@ -7,8 +7,8 @@ import pytest
 
 from harness.analysis.results import Result, results
 from harness.report.notes import notes
+from harness.run import GateResult
 from harness.store.rows import SweepRow
-from harness.worker.job import GateResult
 
 GATE = GateResult(name="numeric", passed=True, observed=0.1, bound=1.0, unit="")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.selftest import truth
 from harness.selftest.judge import judge
 from harness.selftest.trials import TRIALS, Trial
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
 
 MS = 1_000_000
 

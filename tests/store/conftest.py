@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import MetaData, create_engine, make_url, text
 
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import EnvironmentRow, HardwareRow, RevisionRow, SweepStart
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 START = datetime(2026, 3, 1, 22, 0, 0, 123456, tzinfo=UTC)
 PG_URL = "HARNESS_TEST_PG_URL"

@@ -7,9 +7,9 @@ import io
 import json
 from collections.abc import Callable
 
+from harness.run import RunRecord
 from harness.store import SweepStart, export, open_reader, open_store
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]

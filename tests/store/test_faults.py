@@ -15,9 +15,9 @@ from sqlalchemy import URL, text
 from sqlalchemy.exc import DBAPIError
 
 from harness.errors import InfrastructureError, UsageError
+from harness.run import RunRecord
 from harness.store import SweepStart, engines, faults, open_reader, open_store
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]
@@ -202,3 +202,16 @@ def test_a_read_only_folder(read_only_folder: Path) -> None:
 def _raise(url: URL, error: sqlite3.Error) -> None:
     with faults.told(url):
         raise error
+
+
+def test_a_file_that_is_removed_in_use_takes_no_more_runs(
+    tmp_path: Path, make_case: MakeCase, make_run: MakeRun, make_sweep: MakeSweep
+) -> None:
+    """A sweep went on for 22 runs after its database was deleted, and all of them were lost."""
+    path = tmp_path / "store.db"
+    case = make_case()
+    with open_store(str(path)) as store:
+        sweep_id = store.begin_sweep(make_sweep())
+        path.unlink()
+        with pytest.raises(UsageError, match=r"store\.db was removed while it was in use"):
+            store.save_run(sweep_id, case, make_run(case))

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import insert, select
 
 from harness.errors import UsageError
+from harness.run import RunRecord
 from harness.store import SweepStart, models, open_reader, open_store
 from harness.store.merge import Merged, merge
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from sqlalchemy import delete
 
+from harness.run import RunRecord, SampleSet
 from harness.store import SweepStart, models, open_reader, open_store
 from harness.store.retention import collect
 from harness.suite.case import Case
-from harness.worker.job import RunRecord, SampleSet
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]

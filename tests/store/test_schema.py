@@ -14,9 +14,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from harness.errors import InfrastructureError, UsageError
+from harness.run import RunRecord
 from harness.store import SweepStart, migrations, open_reader, open_store, schema
 from harness.suite.case import Case
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]

@@ -14,9 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import Source, SweepStart, open_reader, open_store
 from harness.suite.case import Case
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
 
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]

@@ -19,9 +19,10 @@ from itertools import count
 import alembic.command  # noqa: F401 (imported once, before the forks)
 
 import harness.store.store  # noqa: F401 (the same)
+from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import EnvironmentRow, HardwareRow, SweepStart, open_store
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import GateResult, MetricValue, RunRecord, SampleSet
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

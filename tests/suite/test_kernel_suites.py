@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.suite import Suite, cases, override
-from harness.suite.case import KernelPoint
+from harness.suite.points import KernelPoint
 
 LoadText = Callable[..., Suite]
 

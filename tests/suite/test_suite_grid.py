@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from harness.suite import Suite, with_profile
 from harness.suite.grid import Grid, grid
-from harness.suite.schema import GenerateWorkload
+from harness.suite.workloads import GenerateWorkload
 
 LoadText = Callable[..., Suite]
 

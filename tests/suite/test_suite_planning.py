@@ -12,7 +12,8 @@ from harness import registry
 from harness.errors import UsageError
 from harness.stack import parse
 from harness.suite import Planned, Suite, cases, override
-from harness.suite.case import Case, GeneratePoint
+from harness.suite.case import Case
+from harness.suite.points import GeneratePoint
 
 LoadText = Callable[..., Suite]
 MakePlugin = Callable[..., Path]

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.suite import Suite, override, with_profile
-from harness.suite.schema import GenerateWorkload
+from harness.suite.workloads import GenerateWorkload
 
 LoadText = Callable[..., Suite]
 

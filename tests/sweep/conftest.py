@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.suite.case import Case, Choice, GeneratePoint, StackSpec
-from harness.worker.job import MetricValue, RunRecord
+from harness.run import MetricValue, RunRecord
+from harness.suite.case import Case, Choice, StackSpec
+from harness.suite.points import GeneratePoint
 
 MakeCase = Callable[..., Case]
 MakeRecord = Callable[..., RunRecord]

@@ -14,10 +14,12 @@ import psutil
 import pytest
 
 from harness.errors import InfrastructureError
-from harness.suite.case import Case, Choice, GateSettings, GeneratePoint, MeasureSettings, StackSpec
+from harness.run import RunRecord
+from harness.suite.case import Case, Choice, GateSettings, MeasureSettings, StackSpec
+from harness.suite.points import GeneratePoint
 from harness.sweep.executor import LocalExecutor
 from harness.sweep.interruption import Interruption, StopRequestedError
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 ANSWER = """
 import json, sys

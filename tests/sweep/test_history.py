@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from harness.run import RunRecord
 from harness.store.rows import StoredRun
 from harness.suite.case import Case
 from harness.sweep.history import MAX_ATTEMPTS, History
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRecord = Callable[..., RunRecord]

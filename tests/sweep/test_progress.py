@@ -4,9 +4,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from harness.run import RunRecord
 from harness.suite.case import Case
 from harness.sweep.progress import duration, for_console
-from harness.worker.job import RunRecord
 
 MakeCase = Callable[..., Case]
 MakeRecord = Callable[..., RunRecord]

@@ -10,6 +10,7 @@ from typing import Any, Self
 import pytest
 
 from harness.errors import InfrastructureError, UsageError
+from harness.run import RunRecord
 from harness.store.rows import StoredRun
 from harness.suite import Planned
 from harness.suite.case import Case, GateSettings, MeasureSettings
@@ -20,7 +21,7 @@ from harness.sweep.order import point, turns
 from harness.sweep.outcome import Outcome
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run import measure
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 MakeCase = Callable[..., Case]
 MakeRecord = Callable[..., RunRecord]

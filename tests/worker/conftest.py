@@ -11,7 +11,8 @@ from torch import Tensor
 from harness import stack
 from harness.engine.request import Emission, Request
 from harness.hardware.ceilings import Ceilings
-from harness.suite.case import Case, GateSettings, GeneratePoint, MeasureSettings
+from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.points import GeneratePoint
 from harness.worker.job import Job
 from harness.worker.setup import Ground
 

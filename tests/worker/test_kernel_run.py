@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from harness.hardware.ceilings import Ceilings
-from harness.suite.case import Case, GateSettings, KernelPoint, MeasureSettings
+from harness.run import RunRecord
+from harness.suite.case import Case, GateSettings, MeasureSettings
+from harness.suite.points import KernelPoint
 from harness.worker import kernel_run, run, verify
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 SIZES = {
     "linear": {"B": 3, "D": 33, "F": 65},

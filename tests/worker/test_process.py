@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.run import RunRecord
 from harness.worker.__main__ import main, write_whole
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 WORKER = [sys.executable, "-P", "-m", "harness.worker"]
 MakeJob = Callable[..., Job]

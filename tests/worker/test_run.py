@@ -19,8 +19,9 @@ from harness.gates.ambient import restored, state
 from harness.hardware.ceilings import Ceilings
 from harness.metrics import METRICS
 from harness.model.presets import PRESETS
+from harness.run import RunRecord
 from harness.suite.case import GateSettings, MeasureSettings
-from harness.worker.job import Job, RunRecord
+from harness.worker.job import Job
 
 MakeJob = Callable[..., Job]
 Wrap = Callable[[Callable[[Any], Any]], None]
