@@ -40,6 +40,13 @@ class Attention:
         entry = (shape.kv_heads, shape.head_dim)
         return TokenState((("k", entry), ("v", entry)), layers)
 
+    @staticmethod
+    def weights(shape: ModelShape, owner: bool) -> dict[str, tuple[int, ...]]:
+        """Queries and output of every layer, keys and values of those that own them."""
+        q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        written = {"k": (kv, shape.width), "v": (kv, shape.width)} if owner else {}
+        return {"q": (q, shape.width), **written, "o": (shape.width, q)}
+
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + attention, [T, D]."""
         table = batch.scratch.get(self._table)

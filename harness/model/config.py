@@ -1,103 +1,57 @@
-"""HuggingFace `config.json` of the Llama family to a ModelShape. Imports no torch."""
+"""A checkpoint folder's `config.json`, by its family. Imports no torch."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict
 
 from harness.errors import UsageError, printable
-from harness.shape import ModelShape, RopeScaling
+from harness.model import families
+from harness.shape import ModelShape
 from harness.suite.validation import validate
 
-_ARCHITECTURES = ("LlamaForCausalLM",)
-# Two names of one function.
-_ACTIVATIONS = ("silu", "swish")
+
+@dataclass(frozen=True)
+class Declared:
+    """What a config declares."""
+
+    shape: ModelShape
+    family: str  # a name of `harness.model.families`
+    eos: int | None  # the token that ends a sequence
 
 
-class _Foreign(BaseModel):
-    """Part of somebody else's file: what this model does not read may stand there too."""
+class _Common(BaseModel):
+    """What configs of every family may say; what else stands there is the family's."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-
-class _Family(_Foreign):
     architectures: list[str] | None = None
-
-
-class _Rope(_Foreign):
-    rope_type: str | None = None
-    type: str | None = None  # the older name of rope_type
-    rope_theta: PositiveFloat | None = None
-    factor: PositiveFloat | None = None
-    low_freq_factor: PositiveFloat | None = None
-    high_freq_factor: PositiveFloat | None = None
-    original_max_position_embeddings: PositiveInt | None = None
-
-
-class _Config(_Foreign):
-    vocab_size: PositiveInt
-    hidden_size: PositiveInt
-    num_hidden_layers: PositiveInt
-    num_attention_heads: PositiveInt
-    num_key_value_heads: PositiveInt | None = None
-    head_dim: PositiveInt | None = None
-    intermediate_size: PositiveInt
-    hidden_act: str = "silu"
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    rms_norm_eps: PositiveFloat = 1e-6
-    # transformers 5 moved the two settings below it into this one.
-    rope_parameters: _Rope | None = None
-    rope_scaling: _Rope | None = None
-    rope_theta: PositiveFloat | None = None
-    tie_word_embeddings: bool = False
-    max_position_embeddings: PositiveInt = 2048
     eos_token_id: int | list[int] | None = None
 
-    @property
-    def rope(self) -> _Rope:
-        return self.rope_parameters or self.rope_scaling or _Rope()
 
-
-def read(folder: Path) -> tuple[ModelShape, int | None]:
-    """The shape that a checkpoint folder declares, and its end-of-sequence token.
+def read(folder: Path) -> Declared:
+    """What the config of a checkpoint folder declares.
 
     Raises UsageError, one sentence that names the file, where it is missing or no JSON, names
     another family, lacks a key, or asks for what this model does not compute.
     """
     path = folder / "config.json"
     content = _content(folder, path)
-    family = validate(_Family, content, lambda _: str(path)).architectures or ["none named"]
-    if family[0] not in _ARCHITECTURES:
-        raise UsageError(
-            f"{path} declares {printable(family[0])}; supported: {', '.join(_ARCHITECTURES)}"
-        )
-    config = validate(_Config, content, lambda _: str(path))
-    heads = config.num_attention_heads
-    shape = ModelShape(
-        vocab=config.vocab_size,
-        width=config.hidden_size,
-        layers=config.num_hidden_layers,
-        heads=heads,
-        kv_heads=config.num_key_value_heads or heads,
-        head_dim=config.head_dim or config.hidden_size // heads,
-        ff=config.intermediate_size,
-        eps=config.rms_norm_eps,
-        theta=config.rope.rope_theta or config.rope_theta or 10000.0,
-        rope_scaling=_rope_scaling(path, config.rope),
-        tied=config.tie_word_embeddings,
-        max_len=config.max_position_embeddings,
-    )
-    reason = _unsupported(config, shape)
-    if reason:
-        raise UsageError(f"{path}: {reason}")
-    eos = config.eos_token_id
+    common = validate(_Common, content, lambda _: str(path))
+    declared = (common.architectures or ["none named"])[0]
+    if declared not in families.FAMILIES:
+        known = ", ".join(families.FAMILIES)
+        raise UsageError(f"{path} declares {printable(declared)}; supported: {known}")
+    family = families.FAMILIES[declared]
+    shape = families.of(family).shape(content, str(path))
+    eos = common.eos_token_id
     if isinstance(eos, list):
         eos = eos[0] if eos else None
-    return shape, eos
+    return Declared(shape, family, eos)
 
 
 def _content(folder: Path, path: Path) -> dict[str, Any]:
@@ -114,36 +68,3 @@ def _content(folder: Path, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UsageError(f"{path} must hold a JSON object, it holds a {type(content).__name__}")
     return content
-
-
-def _unsupported(config: _Config, shape: ModelShape) -> str | None:
-    """What the model asks for and this one does not compute, if anything."""
-    for flag in ("attention_bias", "mlp_bias"):
-        if getattr(config, flag):
-            return f"{flag} is set, which this model does not implement"
-    if config.hidden_act not in _ACTIVATIONS:
-        return f"hidden_act is '{printable(config.hidden_act)}'; supported: silu"
-    if shape.heads % shape.kv_heads:
-        return (
-            f"num_attention_heads {shape.heads} is no multiple of num_key_value_heads "
-            f"{shape.kv_heads}"
-        )
-    if shape.head_dim < 2 or shape.head_dim % 2:
-        return f"head_dim is {shape.head_dim}; rotary embedding needs an even one"
-    return None
-
-
-def _rope_scaling(path: Path, rope: _Rope) -> RopeScaling | None:
-    kind = rope.rope_type or rope.type or "default"
-    if kind == "default":
-        return None
-    if kind != "llama3":
-        raise UsageError(f"{path} scales rope by '{printable(kind)}'; supported: default, llama3")
-    factor, low, high = rope.factor, rope.low_freq_factor, rope.high_freq_factor
-    length = rope.original_max_position_embeddings
-    if factor is None or low is None or high is None or length is None:
-        needed = ("factor", "low_freq_factor", "high_freq_factor")
-        names = (*needed, "original_max_position_embeddings")
-        absent = next(name for name in names if getattr(rope, name) is None)
-        raise UsageError(f"{path}: rope scaling by llama3 lacks the key '{absent}'")
-    return RopeScaling(factor, low, high, length)

@@ -10,50 +10,10 @@ from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
+from harness.model.layout import layout, mixer_target
 from harness.model.norm import RMSNorm
 from harness.plan import EnginePlan
-from harness.shape import ModelShape, SequenceState, TokenState
 from harness.technique import load
-
-STANDARD_MIXER = "harness.model.attention:Attention"
-
-
-def mixer_target(shape: ModelShape, layer: int) -> str:
-    """The "module:Class" of a layer's mixer."""
-    return shape.mixers[layer] if shape.mixers else STANDARD_MIXER
-
-
-def layout(
-    shape: ModelShape,
-) -> tuple[list[TokenState], list[SequenceState], list[tuple[int, bool]]]:
-    """What state the layers declare: token groups, sequence groups, and (group, owner) by layer.
-
-    Consecutive layers with the same mixer share a token group up to `kv_share` of them; the first
-    owns it.
-    """
-    tokens: list[TokenState] = []
-    sequences: list[SequenceState] = []
-    places: list[tuple[int, bool]] = []
-    layer = 0
-    while layer < shape.layers:
-        target = mixer_target(shape, layer)
-        span = 1
-        while (
-            span < shape.kv_share
-            and layer + span < shape.layers
-            and mixer_target(shape, layer + span) == target
-        ):
-            span += 1
-        state = load(target).state(shape, tuple(range(layer, layer + span)))
-        if isinstance(state, TokenState):
-            tokens.append(state)
-            group = len(tokens) - 1
-        else:
-            sequences.append(state)
-            group = len(sequences) - 1
-        places += [(group, offset == 0) for offset in range(span)]
-        layer += span
-    return tokens, sequences, places
 
 
 class FeedForward:

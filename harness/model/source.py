@@ -34,6 +34,7 @@ class ModelSource:
     checkpoint_hash: str | None = None
     eos: int | None = None
     tokenizer: Path | None = None
+    family: str = "llama"  # a name of `harness.model.families`: what the tensors are called
 
     @property
     def architecture(self) -> str:
@@ -95,15 +96,16 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _trained(name: str, folder: Path) -> ModelSource:
-    shape, eos = config.read(folder)
+    declared = config.read(folder)
     tokenizer = folder / "tokenizer.json"
     return ModelSource(
         name=name,
         kind="trained",
-        shape=shape,
+        shape=declared.shape,
+        family=declared.family,
         folder=folder,
         checkpoint_hash=_hash_of(weight_files(folder)),
-        eos=eos,
+        eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
     )
 

@@ -23,7 +23,7 @@ from harness.measure.sampling import MOST_WARM_UPS, Sampled, WarmUp, sample, war
 from harness.measure.sensed import per_window
 from harness.measure.trace import ContendedError, Trace
 from harness.measure.watch import for_device as for_watch
-from harness.model.decoder_lm import layout
+from harness.model.layout import layout
 from harness.plan import Trait
 from harness.suite.points import GeneratePoint
 from harness.worker import watched

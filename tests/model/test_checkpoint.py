@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from harness.errors import UsageError
 from harness.model import config, source, weights
-from harness.model.decoder_lm import layout
+from harness.model.layout import layout, tensors
 from harness.model.presets import PRESETS
 from harness.shape import ModelShape, RopeScaling
 
@@ -104,7 +104,7 @@ def test_a_good_checkpoint_loads(folder: Path) -> None:
     assert found.shape == SHAPE
     assert (found.kind, found.eos, found.tokenizer) == ("trained", 3, None)
     loaded = _load(folder)
-    assert {name: tuple(t.shape) for name, t in loaded.items()} == weights.expected(SHAPE)
+    assert {name: tuple(t.shape) for name, t in loaded.items()} == tensors(SHAPE)
 
 
 def test_shards_are_read_together_and_more_than_asked_is_ignored(folder: Path) -> None:
@@ -154,12 +154,12 @@ def test_both_forms_of_a_config_are_read(
     folder: Path, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     _edit(folder, **changes)
-    assert config.read(folder)[0] == replace(SHAPE, **expected)
+    assert config.read(folder).shape == replace(SHAPE, **expected)
 
 
 def test_the_first_of_several_end_tokens_counts(folder: Path) -> None:
     _edit(folder, eos_token_id=[5, 6])
-    assert config.read(folder)[1] == 5
+    assert config.read(folder).eos == 5
 
 
 def _missing(folder: Path) -> str:
@@ -296,7 +296,7 @@ def test_many_missing_tensors_are_counted(folder: Path) -> None:
 )
 def test_presets_have_the_published_number_of_parameters(name: str, millions: int) -> None:
     total = 0
-    for size in weights.expected(PRESETS[name]).values():
+    for size in tensors(PRESETS[name]).values():
         numbers = 1
         for n in size:
             numbers *= n
@@ -312,7 +312,7 @@ def test_a_token_of_llama_2_13b_holds_the_published_bytes() -> None:
 
 
 def test_a_shape_without_feed_forward_has_none_of_its_tensors() -> None:
-    names = weights.expected(replace(SHAPE, ff=0, tied=True))
+    names = tensors(replace(SHAPE, ff=0, tied=True))
     assert not {name for name in names if "gate" in name or "norm2" in name or name == "head"}
 
 

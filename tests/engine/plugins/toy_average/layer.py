@@ -13,7 +13,7 @@ from harness.shape import ModelShape, SequenceState
 
 
 class Average:
-    """One layer; the weights of an attention layer's queries and output serve it."""
+    """One layer; its weights are called as an attention layer's queries and output."""
 
     def __init__(self, parts: Parts, layer: int, group: int, owner: bool) -> None:
         self._group = group
@@ -24,6 +24,11 @@ class Average:
     @staticmethod
     def state(shape: ModelShape, layers: tuple[int, ...]) -> SequenceState:
         return SequenceState((("mean", (shape.heads * shape.head_dim,)),), layers)
+
+    @staticmethod
+    def weights(shape: ModelShape, owner: bool) -> dict[str, tuple[int, ...]]:
+        inner = shape.heads * shape.head_dim
+        return {"q": (inner, shape.width), "o": (shape.width, inner)}
 
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         entries = self._in(x)  # [T, N H]

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from harness.model.attention import attend
+from harness.model.attention import Attention, attend
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
 from harness.model.rope import rotate
@@ -29,6 +29,10 @@ class Local:
     def state(shape: ModelShape, layers: tuple[int, ...]) -> TokenState:
         entry = (shape.kv_heads, shape.head_dim)
         return TokenState((("k", entry), ("v", entry)), layers, shape.window)
+
+    @staticmethod
+    def weights(shape: ModelShape, owner: bool) -> dict[str, tuple[int, ...]]:
+        return Attention.weights(shape, owner)
 
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         T, H = len(x), self._shape.head_dim

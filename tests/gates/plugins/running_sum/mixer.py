@@ -26,6 +26,12 @@ class RunningSum:
         """One vector."""
         return SequenceState((("h", (shape.heads * shape.head_dim,)),), layers)
 
+    @staticmethod
+    def weights(shape: ModelShape, owner: bool) -> dict[str, tuple[int, ...]]:
+        """In and out."""
+        inner = shape.heads * shape.head_dim
+        return {"q": (inner, shape.width), "o": (shape.width, inner)}
+
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + mixed, [T, D]."""
         given = self._in(x)  # [T, N H]

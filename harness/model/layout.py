@@ -1,0 +1,79 @@
+"""Which mixer each layer has, what state the layers declare, and what weights they need.
+
+A mixer is a class, named "module:Class" in `ModelShape.mixers`:
+
+    state(shape, layers) -> TokenState | SequenceState     static: what these layers keep
+    weights(shape, owner) -> {"q": (rows, columns), ...}   static: its tensors, without the layer
+    Mixer(parts, layer, group, owner)                      parts: harness.model.building.Parts
+    mixer(x, residual, batch, store) -> [T, D]             x is normed
+
+Of layers that share keys and values (`kv_share`) the first is the owner, and alone writes.
+"""
+
+from __future__ import annotations
+
+from harness.shape import ModelShape, SequenceState, TokenState
+from harness.technique import load
+
+Sizes = dict[str, tuple[int, ...]]
+
+STANDARD_MIXER = "harness.model.attention:Attention"
+
+
+def mixer_target(shape: ModelShape, layer: int) -> str:
+    """The "module:Class" of a layer's mixer."""
+    return shape.mixers[layer] if shape.mixers else STANDARD_MIXER
+
+
+def layout(
+    shape: ModelShape,
+) -> tuple[list[TokenState], list[SequenceState], list[tuple[int, bool]]]:
+    """What state the layers declare: token groups, sequence groups, and (group, owner) by layer.
+
+    Consecutive layers with the same mixer share a token group up to `kv_share` of them; the first
+    owns it.
+    """
+    tokens: list[TokenState] = []
+    sequences: list[SequenceState] = []
+    places: list[tuple[int, bool]] = []
+    layer = 0
+    while layer < shape.layers:
+        target = mixer_target(shape, layer)
+        span = 1
+        while (
+            span < shape.kv_share
+            and layer + span < shape.layers
+            and mixer_target(shape, layer + span) == target
+        ):
+            span += 1
+        state = load(target).state(shape, tuple(range(layer, layer + span)))
+        if isinstance(state, TokenState):
+            tokens.append(state)
+            group = len(tokens) - 1
+        else:
+            sequences.append(state)
+            group = len(sequences) - 1
+        places += [(group, offset == 0) for offset in range(span)]
+        layer += span
+    return tokens, sequences, places
+
+
+def tensors(shape: ModelShape) -> Sizes:
+    """Names and shapes of a model's tensors: embedding, layers of mixer and feed-forward, head."""
+    D, F, V = shape.width, shape.ff, shape.vocab
+    sizes: Sizes = {"embed": (V, D), "norm": (D,)}
+    if not shape.tied:
+        sizes["head"] = (V, D)
+    _, _, places = layout(shape)
+    for layer, (_, owner) in enumerate(places):
+        sizes[f"{layer}.norm1"] = (D,)
+        mixer = load(mixer_target(shape, layer))
+        sizes |= {f"{layer}.{part}": size for part, size in mixer.weights(shape, owner).items()}
+        if F:
+            sizes |= {
+                f"{layer}.norm2": (D,),
+                f"{layer}.gate": (F, D),
+                f"{layer}.up": (F, D),
+                f"{layer}.down": (D, F),
+            }
+    return sizes
