@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+
+from harness.analysis.student import quantile
 
 CONFIDENCE = 0.95
 
@@ -23,38 +24,9 @@ class Interval:
     high: float
 
 
-def student_t(t: float, dof: int) -> float:
-    """P(|T| <= t) of Student's t with `dof` degrees of freedom, exact for whole numbers of them.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
-    angle = math.atan(t / math.sqrt(dof))
-    sin, cos = math.sin(angle), math.cos(angle)
-    if dof % 2 == 0:
-        term, total = 1.0, 1.0
-        for k in range(2, dof - 1, 2):
-            term *= (k - 1) / k * cos * cos
-            total += term
-        return sin * total
-    if dof == 1:
-        return 2 * angle / math.pi
-    term = total = cos
-    for k in range(3, dof - 1, 2):
-        term *= (k - 1) / k * cos * cos
-        total += term
-    return 2 / math.pi * (angle + sin * total)
-
-
-@cache
-def t_multiplier(dof: int, confidence: float = CONFIDENCE) -> float:
+def t_multiplier(dof: float, confidence: float = CONFIDENCE) -> float:
     """The t with P(|T| <= t) = confidence; the half-width of an interval in standard errors."""
-    low, high = 0.0, 1.0
-    while student_t(high, dof) < confidence:
-        high *= 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_t(middle, dof) < confidence else (low, middle)
-    return (low + high) / 2
+    return quantile((1 - confidence) / 2, dof)
 
 
 def mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from harness.analysis.intervals import fit_line, geometric_mean, mean, student_t, t_multiplier
+from harness.analysis.intervals import fit_line, geometric_mean, mean, t_multiplier
 
 
 @pytest.mark.parametrize(
@@ -14,16 +14,6 @@ from harness.analysis.intervals import fit_line, geometric_mean, mean, student_t
 )
 def test_t_multiplier_is_the_printed_table(dof: int, table: float) -> None:
     assert t_multiplier(dof) == pytest.approx(table, abs=5e-4)
-
-
-def test_student_t_of_one_and_two_degrees_is_the_closed_form() -> None:
-    for t in (0.1, 1.0, 3.0, 40.0):
-        assert student_t(t, 1) == pytest.approx(2 * math.atan(t) / math.pi)
-        assert student_t(t, 2) == pytest.approx(t / math.sqrt(2 + t * t))
-
-
-def test_student_t_of_many_degrees_is_the_normal_distribution() -> None:
-    assert student_t(1.959964, 100_000) == pytest.approx(0.95, abs=1e-4)
 
 
 def test_mean_of_a_small_sample_by_hand() -> None:
