@@ -49,6 +49,8 @@ class Limits:
     max_tokens: int  # longest sequence, prompt and new tokens together
     lookahead: int = 0  # most proposals of one sequence in one step
     align: int = 1  # certain tokens of a chunk come in multiples of it
+    # Memory for per-token state; None: room for every slot at its longest.
+    state_bytes: int | None = None
 
 
 @dataclass(frozen=True)

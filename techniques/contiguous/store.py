@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from harness.engine.store import Blob, Pages
+from harness.errors import UnfitError
 from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
@@ -25,13 +26,13 @@ class ContiguousStore:
         options: TechniqueOptions | None = None,  # noqa: ARG002 - the slot's factory signature
     ) -> None:
         self._capacity = limits.max_tokens + limits.lookahead
-        self._slots = limits.slots
+        self._slots = slot_count(groups, limits, dtype)
         self._device = device
         # Streams are [entry heads, entry numbers]: a pool is [slots, heads, capacity, numbers].
         self._pools = [
             tuple(
                 torch.zeros(
-                    limits.slots, entry[0], self._capacity, entry[1], dtype=dtype, device=device
+                    self._slots, entry[0], self._capacity, entry[1], dtype=dtype, device=device
                 )
                 for _, entry in group.streams
             )
@@ -187,3 +188,29 @@ class ContiguousStore:
     def reserved_bytes(self) -> int:
         """Bytes of the pools."""
         return sum(pool.numel() * pool.element_size() for pools in self._pools for pool in pools)
+
+    def longest(self) -> int:
+        """Tokens of the longest sequence that fits when it is alone."""
+        return self._capacity
+
+    def counters(self) -> dict[str, int]:
+        """Places of all slots, of those taken, and of the tokens in them."""
+        return {
+            "places": self._slots * self._capacity,
+            "places_held": len(self._slot) * self._capacity,
+            "places_used": sum(self._length.values()),
+        }
+
+
+def slot_count(groups: list[TokenState], limits: Limits, dtype: torch.dtype) -> int:
+    """Slots: as many as asked for, or as fit into the memory that is granted."""
+    if limits.state_bytes is None:
+        return limits.slots
+    numbers = sum(group.entry_numbers for group in groups)
+    size = (limits.max_tokens + limits.lookahead) * numbers * dtype.itemsize
+    if limits.state_bytes < size:
+        raise UnfitError(
+            f"{limits.state_bytes} bytes for state hold no sequence of {limits.max_tokens} tokens, "
+            f"which takes {size}; grant more, or paged takes no more than a sequence needs"
+        )
+    return min(limits.slots, limits.state_bytes // size)

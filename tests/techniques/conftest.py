@@ -229,6 +229,7 @@ class Twins:
 
     verbs = VERBS
     entry_bytes = sum(group.entry_numbers for group in GROUPS) * 4
+    windowed_entry_bytes = GROUPS[2].entry_numbers * 4
 
     def pair(self, technique: Technique[Any], options: Any, plan: EnginePlan) -> Pair:
         """A fresh store of the technique, and its twin."""
@@ -237,6 +238,10 @@ class Twins:
         exact = technique.exactness(options) is not Exactness.LOSSY
         twin = load(technique.reference)(GROUPS)
         return Pair(store, twin, Trait.INCREMENTAL in plan.traits, exact)
+
+    def entries_out_of_window(self, tokens: int) -> int:
+        """Bytes of the entries that the row behind so many tokens no longer sees."""
+        return max(0, tokens + 1 - (GROUPS[2].window or 0)) * self.windowed_entry_bytes
 
     def contiguous(self, store: type[Any]) -> Pair:
         """A changed contiguous store and the plain twin."""

@@ -1,0 +1,56 @@
+"""The key/value cache in blocks of fixed size behind a table, taken when they are needed."""
+
+from pydantic import Field, PositiveInt
+
+from harness.cost import Cost
+from harness.plan import EnginePlan, Trait
+from harness.shape import BatchShape
+from harness.technique import Exactness, Factory, Slot, Technique, TechniqueOptions
+
+
+class Options(TechniqueOptions):
+    """How large a block is, and whether equal beginnings are held once."""
+
+    block: PositiveInt = Field(16, description="tokens a block", examples=[3])
+    share: bool = Field(
+        False,
+        description="hold equal beginnings once, found by their content, until room is needed; "
+        "off by itself where layers have a window or a state of fixed size",
+    )
+
+
+def exactness(_options: Options) -> Exactness:
+    """Where entries lie changes none of them."""
+    return Exactness.IDENTICAL
+
+
+def apply(plan: EnginePlan, options: Options) -> EnginePlan:
+    """Keep entries in blocks."""
+    traits = (Trait.INCREMENTAL, Trait.PAGED, *([Trait.SHARES_PREFIX] if options.share else []))
+    return plan.add(*traits, cache=Factory("harness.techniques.paged.store:PagedStore", options))
+
+
+def cost(so_far: Cost, _plan: EnginePlan, _options: Options, _batch: BatchShape) -> Cost:
+    """State is read and written as the architecture counted; tables are small beside it."""
+    return so_far
+
+
+TECHNIQUE = Technique(
+    name="paged",
+    title="PagedAttention",
+    slot=Slot.CACHE,
+    compared_with="contiguous",
+    exactness=exactness,
+    lecture="9.2",
+    papers=("arXiv:2309.06180",),
+    options=Options,
+    apply=apply,
+    cost=cost,
+    reference="harness.engine.reference:PlainStore",
+    about=(
+        "Entries lie in blocks of fixed size that a sequence takes as it grows, so that less than "
+        "one block a sequence stands empty and any free block will do. Sequences share blocks: "
+        "parallel samples until one of them writes (copy-on-write), and, with share, all that "
+        "begin alike."
+    ),
+)

@@ -1,0 +1,257 @@
+"""The token store over block tables: pools of blocks, head-major, [P, K, block, H] a stream."""
+
+from __future__ import annotations
+
+from array import array
+
+import torch
+from torch import Tensor
+
+from harness.engine.store import Blob, Pages
+from harness.model.batch import RaggedBatch
+from harness.plan import Limits
+from harness.shape import TokenState
+from harness.techniques.paged import Options
+from harness.techniques.paged.accounting import block_count, counters, filled
+from harness.techniques.paged.tables import Copies, Tables
+
+
+class PagedStore:
+    """Groups with equal windows share tables: what one of them no longer needs, none of them does.
+
+    Raises UnfitError where the memory that is granted holds no block.
+    """
+
+    def __init__(
+        self,
+        groups: list[TokenState],
+        limits: Limits,
+        *,
+        dtype: torch.dtype,
+        device: str,
+        options: Options,
+    ) -> None:
+        self._block = options.block
+        self._device = device
+        self._lookahead = limits.lookahead
+        self._windows = list(dict.fromkeys(group.window for group in groups))
+        self._class = [self._windows.index(group.window) for group in groups]
+        self._share = options.share and self._windows == [None]
+        self._count = block_count(groups, limits, options.block, dtype)
+        self._pools = [
+            tuple(
+                torch.zeros(
+                    self._count, entry[0], self._block, entry[1], dtype=dtype, device=device
+                )
+                for _, entry in group.streams
+            )
+            for group in groups
+        ]
+        self._entry_bytes = [group.entry_numbers * dtype.itemsize for group in groups]
+        self._tables: list[Tables] = []
+        self._batch: RaggedBatch | None = None
+        self._places: dict[int, tuple[Tensor, Tensor]] = {}
+        self._gathers: dict[tuple[int, int], Tensor] = {}
+        self._joined: dict[int, tuple[Tensor, Tensor]] = {}
+        self.reset()
+
+    def length(self, seq: int) -> int:
+        """Tokens held."""
+        return self._tables[0].length(seq)
+
+    def match(self, seq: int, tokens: list[int]) -> int:
+        """Hold the blocks of an equal beginning, where they are kept."""
+        return self._tables[0].match(seq, tokens)
+
+    def reserve(self, seq: int, count: int) -> bool:
+        """Blocks for `count` more tokens, all or nothing in every table; shared ones are copied."""
+        tables = self._tables
+        if len(tables) > 1 and any(t.wanted(seq, count) > t.blocks.available for t in tables):
+            return False
+        for index, table in enumerate(tables):
+            copies = table.reserve(seq, count)
+            if copies is None:
+                return False
+            if copies:
+                self._copy(index, copies)
+        return True
+
+    def _copy(self, index: int, copies: Copies) -> None:
+        """Copy blocks of all groups behind one kind of table."""
+        source, target = (
+            torch.tensor(side, device=self._device) for side in zip(*copies, strict=True)
+        )
+        for group, pools in enumerate(self._pools):
+            if self._class[group] == index:
+                for pool in pools:
+                    pool.index_copy_(0, target, pool.index_select(0, source))
+
+    def begin(self, batch: RaggedBatch) -> None:
+        """A forward starts: what it needs of the tables is worked out once, on demand."""
+        self._batch = batch
+        self._places.clear()
+        self._gathers.clear()
+        self._joined.clear()
+
+    def append(self, group: int, streams: tuple[Tensor, ...]) -> None:
+        """Write this batch's entries, each stream [T, K, H]."""
+        places = self._places_of(self._class[group])
+        for pool, rows in zip(self._pools[group], streams, strict=True):
+            pool.transpose(1, 2).index_put_(places, rows)
+
+    def _places_of(self, index: int) -> tuple[Tensor, Tensor]:
+        """Block and place in it of each of the batch's rows, [T] each."""
+        if index not in self._places:
+            batch, tables, size = self._batch, self._tables[index], self._block
+            assert batch is not None
+            blocks: list[int] = []
+            offsets: list[int] = []
+            # Places in the sequence, not rope positions: a tree has equal positions.
+            for seq, context, end in zip(batch.seqs, batch.context_lens, batch.lens, strict=True):
+                held = tables[seq].blocks
+                blocks += [held[place // size] for place in range(context, end)]
+                offsets += [place % size for place in range(context, end)]
+            self._places[index] = (
+                torch.tensor(blocks, device=self._device),
+                torch.tensor(offsets, device=self._device),
+            )
+        return self._places[index]
+
+    def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
+        """Everything of sequence i with this batch's rows, joined [K, S, H]; the first place."""
+        batch, index = self._batch, self._class[group]
+        assert batch is not None
+        table = self._tables[index][batch.seqs[i]]
+        start = table.dropped * self._block
+        key = (index, i)
+        if key not in self._gathers:
+            held = table.blocks[table.dropped : -(-batch.lens[i] // self._block)]
+            self._gathers[key] = torch.tensor(held, device=self._device)
+        found = self._joined_blocks(group, self._gathers[key], batch.lens[i] - start)
+        return found, start
+
+    def _joined_blocks(self, group: int, blocks: Tensor, count: int) -> tuple[Tensor, ...]:
+        """The first `count` entries of these blocks, [K, count, H] a stream."""
+        return tuple(
+            pool.index_select(0, blocks).transpose(0, 1).flatten(1, 2)[:, :count]
+            for pool in self._pools[group]
+        )
+
+    def pages(self, group: int) -> Pages | None:
+        """The pools, and the batch's tables padded to the longest."""
+        batch, index = self._batch, self._class[group]
+        assert batch is not None
+        if index not in self._joined:
+            longest = -(-max(batch.lens) // self._block)
+            # Joined as bytes: a table of 256 sequences is made in microseconds, not milliseconds.
+            width = longest * 4
+            rows = [self._tables[index][seq].blocks[:longest].tobytes() for seq in batch.seqs]
+            joined = array("i", b"".join(row.ljust(width, b"\0") for row in rows))
+            table = torch.frombuffer(joined, dtype=torch.int32).view(batch.size, longest)
+            lens = torch.tensor(batch.lens, dtype=torch.int32, device=self._device)
+            self._joined[index] = (table.to(self._device), lens)
+        return Pages(self._pools[group], *self._joined[index], max(batch.lens))
+
+    def advance(self, batch: RaggedBatch) -> None:
+        """The batch's rows are now held, tentatively."""
+        for tables in self._tables:
+            for i, (seq, length) in enumerate(zip(batch.seqs, batch.lens, strict=True)):
+                tables.advance(seq, length, batch.tokens[batch.rows(i)] if self._share else ())
+
+    def rewind(self, seq: int, length: int) -> int:
+        """Forget from `length` on."""
+        for tables in self._tables:
+            tables.rewind(seq, length)
+        return self.length(seq)
+
+    def select(self, seq: int, start: int, kept: list[int]) -> None:
+        """Move the kept rows down to follow `start`."""
+        for index, tables in enumerate(self._tables):
+            blocks = torch.tensor(tables[seq].blocks, device=self._device)
+            source = torch.tensor(kept, dtype=torch.int64, device=self._device) + start
+            target = torch.arange(start, start + len(kept), device=self._device)
+            for group, pools in enumerate(self._pools):
+                if self._class[group] != index:
+                    continue
+                for pool in pools:
+                    flat = pool.transpose(1, 2)  # [P, block, K, H]
+                    # Gathered first: source and target overlap.
+                    rows = flat[blocks[source // self._block], source % self._block]
+                    flat[blocks[target // self._block], target % self._block] = rows
+            tables.select(seq, start, kept)
+
+    def settle(self, seq: int) -> None:
+        """Everything held is final: give back surplus blocks and those left of a window."""
+        for tables in self._tables:
+            tables.settle(seq)
+
+    def fork(self, source: int, target: int) -> bool:
+        """Share the source's blocks until one of the two writes."""
+        for tables in self._tables:
+            tables.fork(source, target)
+        return True
+
+    def free(self, seq: int) -> None:
+        """Give the sequence's blocks back."""
+        for tables in self._tables:
+            tables.free(seq)
+
+    def export(self, seq: int) -> Blob:
+        """Copies in host memory of everything held, [K, S - start, H] a stream."""
+        streams, starts = [], []
+        for group in range(len(self._pools)):
+            table = self._tables[self._class[group]][seq]
+            start = table.dropped * self._block
+            held = torch.tensor(table.blocks[table.dropped :], device=self._device)
+            joined = self._joined_blocks(group, held, table.length - start)
+            streams.append([stream.to("cpu", copy=True) for stream in joined])
+            starts.append(start)
+        first = self._tables[0][seq]
+        return {
+            "length": first.length, "streams": streams, "starts": starts, "tokens": [*first.tokens]
+        }  # fmt: skip
+
+    def import_(self, seq: int, blob: Blob) -> bool:
+        """Take over an exported sequence, into blocks of its own."""
+        length, size = blob["length"], self._block
+        dropped = [blob["starts"][self._class.index(i)] // size for i in range(len(self._tables))]
+        need = -(-length // size)
+        if any(
+            need - gone > tables.blocks.available
+            for tables, gone in zip(self._tables, dropped, strict=True)
+        ):
+            return False
+        for tables, gone in zip(self._tables, dropped, strict=True):
+            tables.adopt(seq, length, gone, blob["tokens"] if self._share else ())
+        for group, streams in enumerate(blob["streams"]):
+            held = torch.tensor(self._tables[self._class[group]][seq].blocks, device=self._device)
+            places = torch.arange(blob["starts"][group], length, device=self._device)
+            where = (held[places // size], places % size)
+            for pool, stream in zip(self._pools[group], streams, strict=True):
+                pool.transpose(1, 2).index_put_(where, stream.transpose(0, 1).to(self._device))
+        return True
+
+    def reset(self) -> None:
+        """Forget every sequence, and what could be found."""
+        self._tables = [
+            Tables(self._count, self._block, window, share=self._share) for window in self._windows
+        ]
+
+    def longest(self) -> int:
+        """Tokens of the longest sequence that fits when it is alone."""
+        return self._count * self._block - self._lookahead
+
+    def counters(self) -> dict[str, int]:
+        """Of the first kind of table, see `accounting.counters`."""
+        return counters(self._tables[0])
+
+    def held_bytes(self) -> int:
+        """Bytes of the entries held, each once however many sequences share it."""
+        places = [filled(tables) for tables in self._tables]
+        return sum(
+            places[self._class[group]] * size for group, size in enumerate(self._entry_bytes)
+        )
+
+    def reserved_bytes(self) -> int:
+        """Bytes of the pools."""
+        return sum(pool.numel() * pool.element_size() for pools in self._pools for pool in pools)
