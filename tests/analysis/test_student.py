@@ -30,7 +30,7 @@ def test_one_and_two_degrees_are_the_closed_forms() -> None:
 def test_tails_are_right_to_nine_digits_however_small() -> None:
     for dof, t, tail in SCIPY:
         assert upper_tail(t, dof) == pytest.approx(tail, rel=1e-9), (dof, t)
-        assert upper_tail(-t, dof) == pytest.approx(1 - tail, rel=1e-12), (dof, t)
+        assert upper_tail(-t, dof) == pytest.approx(1 - tail, rel=1e-9), (dof, t)
 
 
 def test_very_many_degrees_are_the_normal_distribution() -> None:
