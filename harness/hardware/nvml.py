@@ -7,7 +7,6 @@ or answers nonsense costs a reading and never a sweep.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -62,7 +61,7 @@ SLOWDOWNS = {
 def driver() -> str | None:
     """The NVIDIA driver's version, None where there is no driver."""
     with _session() as nvml:
-        return None if nvml is None else _text(_asked(nvml, nvml.nvmlSystemGetDriverVersion))
+        return None if nvml is None else _text(_asked(nvml.nvmlSystemGetDriverVersion))
 
 
 def gpus() -> list[Gpu]:
@@ -70,8 +69,8 @@ def gpus() -> list[Gpu]:
     with _session() as nvml:
         if nvml is None:
             return []
-        count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
-        handles = (_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, i) for i in range(count))
+        count = _asked(nvml.nvmlDeviceGetCount) or 0
+        handles = (_asked(nvml.nvmlDeviceGetHandleByIndex, i) for i in range(count))
         return [_gpu(nvml, handle) for handle in handles if handle is not None]
 
 
@@ -83,7 +82,7 @@ class OpenGpu:
         # What the device does not support is asked once: each refusal is a call to the driver.
         self._silent: set[str] = set()
         self.mig = _mig(nvml, handle)
-        self.persistence = _flag(_asked(nvml, nvml.nvmlDeviceGetPersistenceMode, handle))
+        self.persistence = _flag(_asked(nvml.nvmlDeviceGetPersistenceMode, handle))
 
     def read(self) -> Reading:
         """The device now. What it cannot tell is None; nothing at all once it stopped answering."""
@@ -113,8 +112,7 @@ class OpenGpu:
 
     def close(self) -> None:
         """Let the library go."""
-        with contextlib.suppress(self._nvml.NVMLError):
-            self._nvml.nvmlShutdown()
+        _asked(self._nvml.nvmlShutdown)
 
     def _ask(self, name: str, *args: Any) -> Any:
         key = f"{name} {args}"
@@ -131,19 +129,22 @@ class OpenGpu:
 
 
 def open_gpu(uuid: str | None = None) -> OpenGpu | None:
-    """The device with that UUID, as torch reports it, else the first; None where there is none."""
+    """The device with that UUID, as torch reports it; None where there is none.
+
+    A part of a device, and what torch does not name, is found where there is one device only:
+    another's sensors would be worse than none.
+    """
     nvml = _initialised()
     if nvml is None:
         return None
     handle = None
     if uuid is not None:
         full = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-        handle = _asked(nvml, nvml.nvmlDeviceGetHandleByUUID, full)
+        handle = _asked(nvml.nvmlDeviceGetHandleByUUID, full)
+    if handle is None and _asked(nvml.nvmlDeviceGetCount) == 1:
+        handle = _asked(nvml.nvmlDeviceGetHandleByIndex, 0)
     if handle is None:
-        handle = _asked(nvml, nvml.nvmlDeviceGetHandleByIndex, 0)
-    if handle is None:
-        with contextlib.suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
+        _asked(nvml.nvmlShutdown)
         return None
     return OpenGpu(nvml, handle)
 
@@ -156,7 +157,8 @@ def _initialised() -> Any:
         return None
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    # As in `_asked`: no library, no driver, or one that this binding does not know.
+    except Exception:
         return None
     return pynvml
 
@@ -168,13 +170,12 @@ def _session() -> Iterator[Any]:
         yield nvml
     finally:
         if nvml is not None:
-            with contextlib.suppress(nvml.NVMLError):
-                nvml.nvmlShutdown()
+            _asked(nvml.nvmlShutdown)
 
 
 def _gpu(nvml: Any, handle: Any) -> Gpu:
     def ask(question: Callable[..., T], *args: Any) -> T | None:
-        return _asked(nvml, question, handle, *args)
+        return _asked(question, handle, *args)
 
     limit = ask(nvml.nvmlDeviceGetEnforcedPowerLimit)
     default = ask(nvml.nvmlDeviceGetPowerManagementDefaultLimit)
@@ -196,16 +197,17 @@ def _gpu(nvml: Any, handle: Any) -> Gpu:
     )
 
 
-def _asked(nvml: Any, question: Callable[..., T], *args: Any) -> T | None:
+def _asked(question: Callable[..., T], *args: Any) -> T | None:
     """The answer; None where the device does not support the question or does not answer."""
     try:
         return question(*args)
-    except nvml.NVMLError:
+    # No NVMLError alone: a binding and a driver of different ages raise what they like.
+    except Exception:
         return None
 
 
 def _mig(nvml: Any, handle: Any) -> bool | None:
-    mode = _asked(nvml, nvml.nvmlDeviceGetMigMode, handle)
+    mode = _asked(nvml.nvmlDeviceGetMigMode, handle)
     return None if mode is None else bool(mode[0])
 
 
@@ -218,7 +220,8 @@ def _slowdowns(nvml: Any, reasons: int) -> tuple[str, ...]:
 
 
 def _others(processes: list[Any]) -> int:
-    return sum(process.pid != os.getpid() for process in processes)
+    """All but one, which is this process: a container shows it under another number."""
+    return max(0, len(processes) - 1)
 
 
 def _flag(value: int | None) -> bool | None:

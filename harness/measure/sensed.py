@@ -27,9 +27,11 @@ class Energy:
 def per_window(seen: Seen, disturbed: str | None) -> Energy:
     """The energy of a measurement, if a share of it may be a token's.
 
-    Not of a window so short that the sensor has changed a few times only, and not where others
-    used the device, whose energy they share.
+    Not of a window so short that the sensor has changed a few times only, not where others used
+    the device, whose energy they share, and not where reading ended before the tokens did.
     """
+    if seen.faults:
+        return Energy(None, reason=f"the sensors stopped: {seen.faults[0]}")
     if disturbed is not None:
         return Energy(None, reason=f"others may have used the energy: {disturbed}")
     if seen.readings and seen.seconds < FEWEST_PERIODS * PERIOD_SECONDS:
@@ -67,13 +69,19 @@ def energy(seen: Seen) -> Energy:
     if seen.mig:
         return Energy(None, reason="the GPU is partitioned (MIG): its counter is the whole board's")
     first, last = seen.readings[0][1].energy_j, seen.readings[-1][1].energy_j
-    if first is not None and last is not None and last > first:
+    if first is not None and last is not None and last > first and _counts_up(seen):
         return Energy(last - first, "the GPU's energy counter")
     joules = _integral([(at, r.power_w) for at, r in seen.readings])
     if joules is None:
         why = "did not count up" if first is not None else "is missing"
         return Energy(None, reason=f"the GPU's energy counter {why}, and so is its power unknown")
     return Energy(joules, f"power integrated over {len(seen.readings)} readings")
+
+
+def _counts_up(seen: Seen) -> bool:
+    """Whether the counter never fell: a driver that was loaded anew begins again at 0."""
+    counted = [r.energy_j for _, r in seen.readings if r.energy_j is not None]
+    return all(b >= a for a, b in pairwise(counted))
 
 
 def _integral(power: Sequence[tuple[float, float | None]]) -> float | None:

@@ -44,10 +44,12 @@ class Seen:
 class Watch:
     """Reads sensors from `start` to `stop`.
 
-    `gpu` is an open device, None for a processor; `clock` gives seconds.
+    `gpu` is an open device, None for a processor, or for a GPU that no library tells of
+    (`processor` False): the host's sensors are no stand-in for it. `clock` gives seconds.
     """
 
     gpu: nvml.OpenGpu | None = None
+    processor: bool = True
     clock: Callable[[], float] = time.monotonic
     period: float = PERIOD_SECONDS
     _readings: list[tuple[float, nvml.Reading]] = field(default_factory=list)
@@ -106,7 +108,7 @@ class Watch:
             if self.gpu is not None:
                 reading = self.gpu.read()
                 self._readings.append((self.clock(), reading))
-            else:
+            elif self.processor:
                 self._cpu.append((self.clock(), cpu_sensors.read()))
         # A sensor is not worth a run: whatever a driver's binding raises ends the reading only.
         except Exception as error:
@@ -121,4 +123,4 @@ def for_device(device: str) -> Watch:
     import torch
 
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-    return Watch(gpu=nvml.open_gpu(None if uuid is None else str(uuid)))
+    return Watch(gpu=nvml.open_gpu(None if uuid is None else str(uuid)), processor=False)

@@ -126,6 +126,10 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
         )
     if job.ceilings is not None:
         floor = kernel_floor_seconds(one, job.case.dtype, job.ceilings)
+        if floor * 1e9 > typical.value:
+            notes.telemetry["faster_than_calibrated"] = [
+                f"a call: {floor * 1e9 / typical.value:.2f} times faster than calibrated"
+            ]
     notes.metrics = _metrics(typical, len(times), one.flops, one.bytes, floor)
     notes.samples = [
         SampleSet(metric="kernel_time", unit="ns", values=[round(each) for each in times])

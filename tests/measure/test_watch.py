@@ -88,6 +88,14 @@ def test_a_counter_that_goes_backwards_is_not_believed(fake_nvml: Any) -> None:
     assert "did not count up" in used.reason
 
 
+def test_a_counter_that_begins_again_is_not_believed(fake_nvml: Any) -> None:
+    """It ends above where it began, and lost most of the energy all the same."""
+    fake_nvml.energy_mj = lambda seconds: int(300_000 * (seconds if seconds < 1 else seconds - 0.9))
+    used = sensed.energy(seen_over(fake_nvml, 2.0))
+    assert used.joules == pytest.approx(600, rel=0.01)
+    assert used.source == "power integrated over 51 readings"
+
+
 def test_a_partitioned_gpu_has_no_energy_of_its_own(fake_nvml: Any) -> None:
     fake_nvml.mig = [1, 1]
     used = sensed.energy(seen_over(fake_nvml, 2.0))
@@ -175,6 +183,37 @@ def test_no_library_no_driver_no_device(monkeypatch: pytest.MonkeyPatch, fake_nv
     assert (nvml.open_gpu(), nvml.gpus(), nvml.driver()) == (None, [], None)
 
 
+def test_a_gpu_that_no_library_tells_of_is_not_read_as_its_host(fake_nvml: Any) -> None:
+    """The processor's energy would be stored as the GPU's."""
+    watch = Watch(gpu=None, processor=False)
+    watch.start()
+    watch.after(lambda: None)()
+    seen = watch.stop()
+    assert (seen.readings, seen.cpu) == ((), ())
+    assert sensed.energy(seen).reason == "no sensor told the device's energy"
+    assert flags(sensed.told(seen)) == []
+
+
+def test_a_container_sees_its_own_process_under_another_number(fake_nvml: Any) -> None:
+    fake_nvml.processes = [4711]
+    assert flags(sensed.told(seen_over(fake_nvml, 2.0))) == []
+
+
+def test_another_device_than_the_one_in_use_is_not_read(fake_nvml: Any) -> None:
+    fake_nvml.nvmlDeviceGetCount = lambda: 2
+    assert nvml.open_gpu("unknown") is None
+    assert fake_nvml.initialised == 0
+
+
+def test_a_binding_that_raises_what_it_likes_ends_no_sweep(fake_nvml: Any) -> None:
+    """Every sweep asks these before it begins."""
+    fake_nvml.broken_after = 0
+    (gpu,) = nvml.gpus()
+    assert (gpu.name, gpu.power_limit_w) == ("unknown", None)
+    fake_nvml.nvmlInit = lambda: (_ for _ in ()).throw(OSError("no such file"))
+    assert (nvml.driver(), nvml.gpus(), nvml.open_gpu()) == (None, [], None)
+
+
 def test_a_device_is_found_by_torch_s_uuid(fake_nvml: Any) -> None:
     fake_nvml.nvmlInit()
     for uuid in ("01234567-89ab-cdef-0123-456789abcdef", "unknown", None):
@@ -208,6 +247,7 @@ def test_a_sensor_that_breaks_ends_the_reading_and_not_the_run(fake_nvml: Any) -
     seen = watch.stop()
     (fault,) = sensed.told(seen)["faults"]
     assert fault.endswith("failed: OSError: the driver was unloaded")
+    assert "the sensors stopped" in sensed.per_window(seen, None).reason
 
 
 def test_a_processor_is_read_between_repetitions() -> None:
