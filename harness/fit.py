@@ -95,7 +95,7 @@ def misfit(plan: EnginePlan, source: ModelSource) -> str | None:
             f"{shape.heads} query heads of {model} cannot share {shape.kv_heads} key/value heads; "
             f"a divisor of {shape.heads} fits"
         )
-    if source.kind == "trained" and shape is not source.shape:
+    if source.kind != "random" and shape is not source.shape:
         for field in _WEIGHT_FIELDS:
             wanted, trained = getattr(shape, field), getattr(source.shape, field)
             if wanted != trained:

@@ -139,6 +139,11 @@ def _show_model(name: str, _plugin_paths: Sequence[str]) -> None:
     found = source.find(name, ())
     typer.echo(f"{found.name}: {shape_text(found.shape)}\n")
     weights = "trained" if found.kind == "trained" else "random, the same in every sweep"
+    if found.inflation is not None:
+        weights = (
+            f"those of {found.inflation.source} enlarged: its text at this shape's cost; no "
+            "published model has this shape"
+        )
     _facts(
         ("weights", weights),
         ("checkpoint", found.checkpoint_hash or "none"),

@@ -1,5 +1,12 @@
-"""Published shapes, to be run with seeded random weights, and `tiny` for tests."""
+"""Shapes by name: published ones and `tiny`, with random weights; enlarged ones, with trained."""
 
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+
+from harness.errors import UsageError
 from harness.shape import ModelShape, RopeScaling
 
 # Llama 3.1 and 3.2: factor differs, the rest is shared.
@@ -54,4 +61,62 @@ PRESETS: dict[str, ModelShape] = {
         tied=True,
         max_len=131072,
     ),
+}
+
+
+@dataclass(frozen=True)
+class Inflation:
+    """The recipe of an enlarged model: the trained one that it computes, and the shape it costs.
+
+    Head dimension, query heads a key/value head, rope and vocabulary stay the source's, so an
+    enlarged shape is no published one and has a name of its own. The source's layers are spread
+    evenly over the `layers`; how its numbers are laid into the larger ones says
+    `harness.model.inflate`.
+    """
+
+    source: str
+    width: int  # D
+    layers: int  # L
+    kv_heads: int  # K; the query heads follow
+    ff: int  # F
+    # Spread of every number that is not the source's. KL to the source grows with its fourth power
+    # (zoo/small-gqa to 300m: 6e-7 nats at 1e-3, 1e-5 at 2e-3, 4e-4 at 5e-3).
+    noise: float = 1e-3
+    version: int = 1  # raised when the same recipe gives other weights
+
+    def shape(self, name: str, small: ModelShape) -> ModelShape:
+        """The enlarged shape; UsageError where it cannot hold the source's."""
+        if small.mixers or small.kv_share > 1 or not small.ff:
+            raise UsageError(f"'{name}' cannot enlarge {self.source}, whose layers are no Llama's")
+        group = small.heads // small.kv_heads
+        large = replace(
+            small,
+            width=self.width,
+            layers=self.layers,
+            heads=self.kv_heads * group,
+            kv_heads=self.kv_heads,
+            ff=self.ff,
+            eps=small.eps * small.width / self.width,
+        )
+        for field in ("width", "layers", "kv_heads", "ff"):
+            wanted, has = getattr(large, field), getattr(small, field)
+            if wanted < has:
+                raise UsageError(f"'{name}' has {field} {wanted}, and {self.source} has {has}")
+        return large
+
+    def places(self, small: ModelShape) -> dict[int, int]:
+        """Which layer of the source each of some layers is; the others only add noise."""
+        return {i * self.layers // small.layers: i for i in range(small.layers)}
+
+    def checkpoint_hash(self, source_hash: str) -> str:
+        """Names the enlarged weights: by the source's, and by the recipe."""
+        text = json.dumps([source_hash, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Widths are 4 and 16 times the source's, so that the square root that norms are scaled by is a
+# power of two and rounds nothing in 16 bits.
+INFLATED: dict[str, Inflation] = {
+    "inflated-300m": Inflation("zoo/small-gqa", width=1024, layers=24, kv_heads=8, ff=3200),
+    "inflated-8b": Inflation("zoo/small-gqa", width=4096, layers=32, kv_heads=32, ff=16896),
 }

@@ -1,4 +1,5 @@
-"""Where a model comes from: a trained member of the zoo, a published shape, a local folder.
+"""Where a model comes from: a trained member of the zoo, a published or an enlarged shape, a local
+folder.
 
 Planning needs only numbers and hashes, so this file imports no torch.
 """
@@ -8,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import UsageError, printable, unknown
 from harness.model import config
-from harness.model.presets import PRESETS
+from harness.model.presets import INFLATED, PRESETS, Inflation
 from harness.shape import ModelShape
 
 _ZOO = Path(__file__).parent.parent / "zoo" / "models"
@@ -28,13 +29,16 @@ class ModelSource:
     """A model before its weights are loaded."""
 
     name: str
-    kind: Literal["trained", "random"]
+    kind: Literal["trained", "inflated", "random"]
     shape: ModelShape
     folder: Path | None = None
     checkpoint_hash: str | None = None
     eos: int | None = None
     tokenizer: Path | None = None
     family: str = "llama"  # a name of `harness.model.families`: what the tensors are called
+    # Of an enlarged model: the trained one inside it, and how it was enlarged.
+    base: ModelSource | None = None
+    inflation: Inflation | None = None
 
     @property
     def architecture(self) -> str:
@@ -54,7 +58,7 @@ def families() -> list[str]:
 
 def names() -> list[str]:
     """Every model name that `find` accepts without a path."""
-    return [*families(), *members(), *sorted(PRESETS)]
+    return [*families(), *members(), *sorted(PRESETS), *sorted(INFLATED)]
 
 
 def find(name: str, architectures: Sequence[str]) -> ModelSource:
@@ -66,6 +70,8 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
     """
     if name in PRESETS:
         return ModelSource(name=name, kind="random", shape=PRESETS[name])
+    if name in INFLATED:
+        return _inflated(name, INFLATED[name])
     if name in members():
         return _trained(name, _ZOO / name.removeprefix("zoo/"))
     if name in families():
@@ -107,6 +113,24 @@ def _trained(name: str, folder: Path) -> ModelSource:
         checkpoint_hash=_hash_of(weight_files(folder)),
         eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
+    )
+
+
+def _inflated(name: str, inflation: Inflation) -> ModelSource:
+    try:
+        base = find(inflation.source, ())
+    except UsageError as error:
+        raise UsageError(f"'{name}' is {inflation.source} enlarged: {error}") from error
+    assert base.checkpoint_hash is not None, "an enlarged model has a trained one inside"
+    return replace(
+        base,
+        name=name,
+        kind="inflated",
+        shape=inflation.shape(name, base.shape),
+        folder=None,
+        checkpoint_hash=inflation.checkpoint_hash(base.checkpoint_hash),
+        base=base,
+        inflation=inflation,
     )
 
 

@@ -1,4 +1,4 @@
-"""State dicts: read from a checkpoint, or seeded random ones for a published shape.
+"""State dicts: read from a checkpoint, enlarged from one, or random ones for a published shape.
 
 Names used here: "embed" [V, D], "norm" [D], "head" [V, D], and by layer "3.norm1", "3.norm2" [D],
 "3.q" [N H, D], "3.k", "3.v" [K H, D], "3.o" [D, N H], "3.gate", "3.up" [F, D], "3.down" [D, F].
@@ -11,7 +11,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from harness.errors import UsageError
-from harness.model import families
+from harness.model import families, inflate
+from harness.model.inflate import Inflated
 from harness.model.layout import tensors
 from harness.model.source import ModelSource, weight_files
 from harness.shape import ModelShape
@@ -21,10 +22,22 @@ def load(
     source: ModelSource, shape: ModelShape, dtype: torch.dtype, device: str, seed: int = 0
 ) -> dict[str, Tensor]:
     """The tensors of a model in the given dtype. `shape` may differ from the source's only where
-    weights are random. Raises UsageError naming a missing or misshapen tensor."""
+    weights are random. Raises UsageError naming a missing or misshapen tensor, and InflationError
+    for an enlarged model that is not what it was enlarged from."""
+    if source.inflation is not None:
+        return inflated(source, dtype, device).tensors
     if source.folder is None:
         return random(shape, dtype, device, seed)
     return _read(source, shape, dtype, device)
+
+
+def inflated(source: ModelSource, dtype: torch.dtype, device: str) -> Inflated:
+    """The tensors of an enlarged model, and how far they are from its source's."""
+    base, inflation = source.base, source.inflation
+    assert base is not None
+    assert inflation is not None
+    small = load(base, base.shape, torch.float32, device)
+    return inflate.build(source.name, inflation, small, base.shape, tensors(source.shape), dtype)
 
 
 def random(shape: ModelShape, dtype: torch.dtype, device: str, seed: int = 0) -> dict[str, Tensor]:
@@ -67,7 +80,9 @@ def _read(
                             f"{path}: tensor {key} holds {tensor.dtype}; a quantised checkpoint "
                             "is not read, since its numbers mean nothing without their scales"
                         )
-                    found[name] = tensor.to(dtype)
+                    # A copy: on a CPU the tensor is a view of the mapped file, whose pages would
+                    # count as the case's memory.
+                    found[name] = tensor.to(dtype, copy=device == "cpu")
         except SafetensorError as error:
             raise UsageError(f"{path} is no readable safetensors file: {error}") from None
     missing = [key for key, (name, _) in wanted.items() if name not in found]

@@ -29,6 +29,7 @@ def notes(sweep: SweepRow, results: Sequence[Result], planned_rounds: int | None
         _switched_off(results),
         _ungated(good),
         _fell_back(good),
+        _enlarged(good),
         _dirty(sweep),
     ]
     return [note for note in told if note is not None]
@@ -160,6 +161,23 @@ def _fell_back(good: Sequence[Result]) -> str | None:
         return None
     listed = "; ".join(f"{text} ({len(cases)} cases)" for text, cases in found.items())
     return f"Operations without an implementation for the backend asked for: {listed}."
+
+
+def _enlarged(good: Sequence[Result]) -> str | None:
+    """Models whose shape is no published one's: their names say so, and this says what they are."""
+    found = {
+        result.case.model: gate.worst
+        for result in good
+        for gate in result.gates
+        if gate.name == "inflation"
+    }
+    if not found:
+        return None
+    listed = "; ".join(f"{model} ({gate.detail})" for model, gate in found.items())
+    return (
+        f"Enlarged models: {listed}. What such a model says is its source's text, what it costs is "
+        "its own shape's, and no published model has that shape."
+    )
 
 
 def _dirty(sweep: SweepRow) -> str | None:

@@ -10,12 +10,14 @@ import torch
 from harness import registry, stack
 from harness.engine.build import build
 from harness.errors import UsageError
+from harness.gates.inflation import check_inflation
 from harness.gates.judgement import Bench
 from harness.measure.prompts import PromptMaker, Share, held_out_text, text_tokens
 from harness.model import source as sources
 from harness.model import weights
 from harness.model.source import ModelSource
 from harness.plan import EnginePlan
+from harness.run import GateResult
 from harness.shape import DTypeName
 from harness.suite.points import GeneratePoint
 from harness.worker.job import Job
@@ -33,6 +35,7 @@ class Ground:
     source: ModelSource
     plan: EnginePlan
     bench: Bench
+    gates: tuple[GateResult, ...] = ()  # of the model itself, before any engine
 
     @property
     def point(self) -> GeneratePoint:
@@ -77,11 +80,20 @@ def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint
         slots=point.batch,
         max_tokens=point.prompt_tokens + point.new_tokens,
     )
-    loaded = weights.load(source, plan.shape, getattr(torch, dtype), job.device, WEIGHTS_SEED)
-    # Copies in ordinary memory: a checkpoint may be mapped, and the device's room is the case's.
-    own = {name: tensor.to("cpu", copy=True) for name, tensor in loaded.items()}
+    wanted = getattr(torch, dtype)
+    gates: tuple[GateResult, ...] = ()
+    if source.inflation is not None:
+        enlarged = weights.inflated(source, wanted, job.device)
+        loaded, gates = (
+            enlarged.tensors,
+            (check_inflation(source.inflation.source, enlarged.divergence),),
+        )
+    else:
+        loaded = weights.load(source, plan.shape, wanted, job.device, WEIGHTS_SEED)
+    # The device's room is the case's.
+    own = {name: tensor.to("cpu") for name, tensor in loaded.items()}
     bench = Bench(case.composed, plan, own, job.device)
-    return Ground(job.model_copy(update={"case": case}), source, plan, bench)
+    return Ground(job.model_copy(update={"case": case}), source, plan, bench, gates)
 
 
 def prompt_maker(ground: Ground) -> PromptMaker:

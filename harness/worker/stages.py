@@ -74,6 +74,7 @@ def check_before(job: Job, notes: Notes) -> Ready:
     """
     started = time.monotonic()
     base = prepare(job)
+    notes.gates += base.gates
     settings = job.gate
     notes.telemetry["gates_off"] = [
         name for name, on in settings.model_dump().items() if on is False
