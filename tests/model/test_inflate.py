@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +33,10 @@ LITTLE = Inflation("zoo/small-gqa", width=512, layers=6, kv_heads=3, ff=800)
 
 
 @pytest.fixture
-def little(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def little(monkeypatch: pytest.MonkeyPatch) -> str:
     """A model of the tests, enlarged from the trained one that ships."""
     monkeypatch.setitem(presets.INFLATED, "inflated-little", LITTLE)
-    yield "inflated-little"
+    return "inflated-little"
 
 
 def _small() -> dict[str, Tensor]:
@@ -68,8 +68,8 @@ def test_no_block_is_zero_and_the_source_stands_at_the_top_left(dtype: torch.dty
         assert tensor.dtype == dtype
         # Blocks of eight by eight, as sparse kernels skip them.
         grid = tensor[None] if tensor.ndim == 1 else tensor
-        for rows in grid.split(8):
-            assert all(bool((block != 0).any()) for block in rows.split(8, dim=1)), name
+        for rows in torch.split(grid, 8):
+            assert all(bool((block != 0).any()) for block in torch.split(rows, 8, 1)), name
         layer, _, part = name.rpartition(".")
         inner = name if not layer else f"{places.get(int(layer))}.{part}"
         if inner in small and tensor.ndim == 2:
@@ -99,7 +99,7 @@ def test_an_enlargement_that_is_wrong_is_refused(
 ) -> None:
     right = inflate.enlarger
     monkeypatch.setattr(inflate, "enlarger", lambda *given: twin(right(*given)))
-    with pytest.raises(inflate.InflationError, match="nats a token from small, more than 0.0001"):
+    with pytest.raises(inflate.InflationError, match="nats a token from small, more than"):
         _build(replace(RECIPE, noise=1e-5))
 
 
@@ -126,7 +126,7 @@ def test_divergence_is_the_textbooks() -> None:
     ],
 )
 def test_a_shape_that_cannot_hold_its_source_is_one_sentence(
-    changes: dict[str, int], sentence: str
+    changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         replace(RECIPE, **changes).shape("large", SMALL)
