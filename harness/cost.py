@@ -3,13 +3,14 @@
 Sources: lecture 2.2, 2.3 and 3.3; a multiply-add counts as two FLOPs.
 
 Cost functions are given numbers, or numpy arrays of them where a whole grid is predicted at once:
-they compute with + - * / ** and compare with `numpy.minimum`, and never ask `if` of a batch.
+they compute with + - * / ** and `least`, and never ask `if` of a batch.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.shape import DTYPE_BYTES, BatchShape
 
@@ -55,6 +56,7 @@ class Cost:
     weight_bytes: float = 0.0  # read once a forward
     state_read_bytes: float = 0.0
     state_write_bytes: float = 0.0
+    state_held_bytes: float = 0.0  # after the forward; of several it is no sum
     activation_bytes: float = 0.0
     collective_bytes: float = 0.0
     launches: float = 0.0
@@ -98,10 +100,10 @@ def matrix_numbers(plan: EnginePlan) -> float:
 def products(plan: EnginePlan, rows: float, head_rows: float) -> tuple[Product, ...]:
     """The matrix products of a forward of a Llama-like model, fused as its layers are.
 
-    Layers that share keys and values (`kv_share`) have one owner each that projects them.
+    Layers that share keys and values have one owner each that projects them.
     """
     s = plan.shape
-    owners = s.layers / s.kv_share
+    owners = len(s.spans())
     q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
     shared = s.layers - owners
     found = [
@@ -119,30 +121,59 @@ def attention_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
     """One forward of a decoder LM whose layers are softmax attention with a feed-forward.
 
     The head runs on one row a sequence. State is read once a layer: grouped queries share a read,
-    layers that share keys and values (`kv_share`) still read them each. Activations are read and
-    written once by each operation: the products, two norms, the rotation, attention, the gate.
+    layers that share keys and values still read them each, and a layer with a window reads what its
+    rows see. Activations are read and written once by each operation: the products,
+    two norms, the rotation, attention, the gate.
     """
     s, size = plan.shape, DTYPE_BYTES[plan.dtype]
     B, T, S = batch.sequences, batch.queries, batch.context
     rows = B * T
-    # Keys a query row sees, summed over the T rows of a sequence: S held before plus a triangle.
-    pairs = T * S + T * (T + 1) / 2
     q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
     entry = kv * size
     multiplied = products(plan, rows, B)
-    attention = 4 * B * s.layers * q * pairs
+    spans = s.spans()
+    # How many layers, and how many groups of state, have each window.
+    layers = Counter(s.window(layer) for layer in range(s.layers))
+    groups = Counter(s.window(span.start) for span in spans)
+    pairs = sum(count * _pairs(T, S, window) for window, count in layers.items())
+    read = sum(count * _within(S + T, window, T - 1) for window, count in layers.items())
+    held = sum(count * _within(S + T, window) for window, count in groups.items())
+    attention = 4 * B * q * pairs
     # Norms and residuals, rotation of queries and keys, queries in and mixed values out, the gate.
     between = rows * s.layers * (6 * s.width + 2 * q + kv + 2 * q + 3 * s.ff) + 4 * rows * s.width
     looped = SEQUENCE_LAUNCHES * (B - 1) * (T > 1)
     return Cost(
         flops=sum(each.flops for each in multiplied) + attention,
         weight_bytes=sum(each.weights for each in multiplied) * size,
-        state_read_bytes=B * s.layers * (S + T) * entry,
-        state_write_bytes=B * T * (s.layers / s.kv_share) * entry,
+        state_read_bytes=B * read * entry,
+        state_write_bytes=B * T * len(spans) * entry,
+        state_held_bytes=B * held * entry,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
         launches=s.layers * (LAYER_LAUNCHES + looped) + FORWARD_LAUNCHES,
         products=multiplied,
     )
+
+
+def least(one: Any, other: Any) -> Any:
+    """The smaller of two numbers, or of each pair in two arrays; needs no numpy."""
+    return (one + other - abs(one - other)) / 2
+
+
+def _pairs(queries: Any, context: Any, window: int | None) -> Any:
+    """Keys seen, summed over the rows of a sequence: T S + a triangle, or at most W a row."""
+    return _seen(context + queries, window) - _seen(context, window)
+
+
+def _seen(tokens: Any, window: int | None) -> Any:
+    """The same for the first `tokens` rows: min(1, W) + min(2, W) + .."""
+    growing = _within(tokens, window)
+    seen = growing * (growing + 1) / 2
+    return seen if window is None else seen + (tokens - growing) * window
+
+
+def _within(tokens: Any, window: int | None, beside: Any = 0) -> Any:
+    """The tokens that a window and `beside` more hold of so many."""
+    return tokens if window is None else least(tokens, window + beside)
 
 
 def widen_when_recomputed(plan: EnginePlan, batch: BatchShape) -> BatchShape:

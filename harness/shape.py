@@ -42,10 +42,33 @@ class ModelShape:
     max_len: int = 2048
     # One "module:Class" a layer; empty: harness.model.attention:Attention everywhere.
     mixers: tuple[str, ...] = ()
-    window: int | None = None  # of layers whose mixer honours it
+    # Tokens a layer sees, itself included, by layer; 0: all of them. Empty: all of them everywhere.
+    windows: tuple[int, ...] = ()
     kv_share: int = 1  # consecutive layers that share one group of keys and values
     # Numbers only one technique knows, by name, so that adding it changes no file here.
     extra: tuple[tuple[str, int | float | str], ...] = ()
+
+    def window(self, layer: int) -> int | None:
+        """Tokens that one of the layer sees, itself included; None: everything before it."""
+        return (self.windows[layer] or None) if self.windows else None
+
+    def spans(self) -> tuple[range, ...]:
+        """Layers that share one group of state, in order; the first of a span owns it.
+
+        They are consecutive, have the same mixer and window, and are at most `kv_share`.
+        """
+        kinds = [
+            (self.mixers[layer] if self.mixers else "", self.window(layer))
+            for layer in range(self.layers)
+        ]
+        found: list[range] = []
+        for layer, kind in enumerate(kinds):
+            last = found[-1] if found else range(0)
+            if last and len(last) < self.kv_share and kinds[last.start] == kind:
+                found[-1] = range(last.start, layer + 1)
+            else:
+                found.append(range(layer, layer + 1))
+        return tuple(found)
 
     def number(self, name: str) -> int | float | str:
         """A technique's own number from `extra`; KeyError when no technique set it."""

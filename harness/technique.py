@@ -84,6 +84,9 @@ def load(target: str) -> Any:
 class Technique(Generic[OptionsT]):
     """One technique: what it is called, what it promises, and how it changes an engine plan.
 
+    An architecture's `cost` counts the whole model of the finished plan; the other slots change
+    what it counted.
+
     The reference is an implementation independent of the engine, slow and clear, named as
     "module:function". Its signature goes by slot:
       architecture  logits(weights, shape, tokens [T], dtype, linear) -> [T, V]

@@ -172,14 +172,9 @@ def test_resolve_gives_every_slot_its_factory() -> None:
     assert {Trait.TOKEN_STATE, Trait.INCREMENTAL} <= made.traits
 
 
-def test_several_architectures_edit_different_numbers(make_plugin: MakePlugin) -> None:
-    shared = "plan.add(shape=replace(plan.shape, kv_share=2))"
-    windowed = "plan.add('window', shape=replace(plan.shape, window=16))"
-    registry.install([make_plugin(name="cla", slot="architecture", apply=shared)])
-    make_plugin(name="local", slot="architecture", apply=windowed)
-    registry.install([make_plugin(name="cla", slot="architecture", apply=shared)])
-    made = plan("gqa(kv_heads=2)+cla+local")
-    assert (made.shape.kv_heads, made.shape.kv_share, made.shape.window) == (2, 2, 16)
+def test_several_architectures_edit_different_numbers() -> None:
+    made = plan("gqa(kv_heads=2)+cla(share=2)+local(window=16)")
+    assert (made.shape.kv_heads, made.shape.kv_share, made.shape.windows) == (2, 2, (16,) * 4)
 
 
 def test_two_architectures_that_set_one_number_do_not_fit(make_plugin: MakePlugin) -> None:
@@ -266,7 +261,7 @@ def test_trained_weights_are_not_contradicted() -> None:
 @pytest.mark.parametrize(
     ("change", "fits"),
     [
-        ("window=8", True), ("max_len=600", True), ("eps=1e-6", True), ("theta=5.0", True),
+        ("windows=(8,)*4", True), ("max_len=600", True), ("eps=1e-6", True), ("theta=5.0", True),
         ("vocab=7", False), ("width=8", False), ("layers=2", False), ("heads=16", False),
         ("head_dim=4", False), ("ff=0", False), ("tied=True", False), ("kv_share=2", False),
         ("mixers=('a:B',)", False), ("extra=(('rank', 4),)", False),

@@ -57,7 +57,7 @@ def formula_bytes(workload: GeneratePoint, plan: EnginePlan) -> int | None:
     s = plan.shape
     if Trait.INCREMENTAL not in plan.traits:
         return 0
-    if s.mixers or s.window is not None or Trait.TOKEN_STATE not in plan.traits:
+    if s.mixers or any(s.windows) or Trait.TOKEN_STATE not in plan.traits:
         return None
     held = workload.batch * (workload.prompt_tokens + workload.new_tokens - 1)
     groups = -(-s.layers // s.kv_share)

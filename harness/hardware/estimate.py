@@ -53,11 +53,10 @@ def of_case(
     parts = techniques(stack)
     B, P, N = point.batch, point.prompt_tokens, point.new_tokens
     weights = weights_bytes(plan, parts)
-    entry = entry_bytes(plan, parts)
     # The last token is never fed back, so it is never cached.
-    state = B * (P + N - 1) * entry
-    capacity = plan.limits.slots * (plan.limits.max_tokens + plan.limits.lookahead) * entry
-    reserved = max(state, capacity)
+    state = round(held_bytes(plan, parts, B, P + N - 1))
+    capacity = plan.limits.max_tokens + plan.limits.lookahead
+    reserved = max(state, round(held_bytes(plan, parts, plan.limits.slots, capacity)))
     longest = P if Trait.INCREMENTAL in plan.traits else P + N - 1
     return Estimate(
         weights_bytes=weights,
@@ -120,11 +119,12 @@ def weights_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
     return round(multiplied + (embedding + norms) * size)
 
 
-def entry_bytes(plan: EnginePlan, parts: Sequence[Part]) -> int:
-    """Bytes of state that one token of one sequence adds, over all layers; 0 without a cache."""
-    if Trait.INCREMENTAL not in plan.traits:
-        return 0
-    return round(fold(plan, parts, BatchShape(1, 1, 0)).state_write_bytes)
+def held_bytes(plan: EnginePlan, parts: Sequence[Part], sequences: Any, tokens: Any) -> Any:
+    """Bytes of state that so many sequences of so many tokens hold, over all layers.
+
+    Both may be arrays.
+    """
+    return fold(plan, parts, BatchShape(sequences, 1, tokens - 1)).state_held_bytes
 
 
 def peak_activation_bytes(plan: EnginePlan, rows: Any, sequences: Any) -> Any:

@@ -25,6 +25,7 @@ class Attention:
         shape = parts.shape
         self._heads, self._kv_heads, self._dim = shape.heads, shape.kv_heads, shape.head_dim
         self._group, self._owner = group, owner
+        self._window = shape.window(layer)
         self._scale = shape.head_dim**-0.5
         self._decode = parts.operation("decode_attention")
         parts.only_torch("prefill_attention", "rope")
@@ -38,7 +39,7 @@ class Attention:
     def state(shape: ModelShape, layers: tuple[int, ...]) -> TokenState:
         """What these layers keep a token: one key and one value a K/V head."""
         entry = (shape.kv_heads, shape.head_dim)
-        return TokenState((("k", entry), ("v", entry)), layers)
+        return TokenState((("k", entry), ("v", entry)), layers, shape.window(layers[0]))
 
     @staticmethod
     def weights(shape: ModelShape, owner: bool) -> dict[str, tuple[int, ...]]:
@@ -60,7 +61,7 @@ class Attention:
             store.tokens.append(self._group, (turned[:, N:], qkv[:, N + K :]))
         else:
             q = rotate(qkv, table)
-        mixed = attend(q, batch, store.tokens, self._group, self._scale, self._decode)
+        mixed = attend(q, batch, store.tokens, self._group, self._scale, self._decode, self._window)
         return self._out.add(residual, mixed.reshape(x.shape[0], N * self._dim))
 
 

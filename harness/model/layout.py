@@ -7,7 +7,7 @@ A mixer is a class, named "module:Class" in `ModelShape.mixers`:
     Mixer(parts, layer, group, owner)                      parts: harness.model.building.Parts
     mixer(x, residual, batch, store) -> [T, D]             x is normed
 
-Of layers that share keys and values (`kv_share`) the first is the owner, and alone writes.
+Of layers that share state (`ModelShape.spans`) the first is the owner, and alone writes.
 """
 
 from __future__ import annotations
@@ -28,33 +28,19 @@ def mixer_target(shape: ModelShape, layer: int) -> str:
 def layout(
     shape: ModelShape,
 ) -> tuple[list[TokenState], list[SequenceState], list[tuple[int, bool]]]:
-    """What state the layers declare: token groups, sequence groups, and (group, owner) by layer.
-
-    Consecutive layers with the same mixer share a token group up to `kv_share` of them; the first
-    owns it.
-    """
+    """What state the layers declare: token groups, sequence groups, and (group, owner) by layer."""
     tokens: list[TokenState] = []
     sequences: list[SequenceState] = []
     places: list[tuple[int, bool]] = []
-    layer = 0
-    while layer < shape.layers:
-        target = mixer_target(shape, layer)
-        span = 1
-        while (
-            span < shape.kv_share
-            and layer + span < shape.layers
-            and mixer_target(shape, layer + span) == target
-        ):
-            span += 1
-        state = load(target).state(shape, tuple(range(layer, layer + span)))
+    for span in shape.spans():
+        state = load(mixer_target(shape, span.start)).state(shape, tuple(span))
         if isinstance(state, TokenState):
             tokens.append(state)
             group = len(tokens) - 1
         else:
             sequences.append(state)
             group = len(sequences) - 1
-        places += [(group, offset == 0) for offset in range(span)]
-        layer += span
+        places += [(group, layer == span.start) for layer in span]
     return tokens, sequences, places
 
 

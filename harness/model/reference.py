@@ -40,6 +40,45 @@ def decoder_lm(
     return linear("head", x)
 
 
+def attention_lm(
+    weights: dict[str, Tensor],
+    shape: ModelShape,
+    tokens: Tensor,
+    dtype: torch.dtype,
+    linear: LinearFunction,
+) -> Tensor:
+    """Logits [T, V] where layers are softmax attention: what grouped queries, shared layers and
+    windows come to, alone or together.
+
+    Query head n reads key/value head n // (N / K) (arXiv:2305.13245, 2.2), of the layer that owns
+    its span (arXiv:2405.12981, 2), of the last W tokens, itself included (arXiv:2310.06825, 2).
+    """
+    T = len(tokens)
+    N, K, H = shape.heads, shape.kv_heads, shape.head_dim
+    positions = torch.arange(T)
+    distance = positions[:, None] - positions[None]  # row t looks back so far at column s
+    owners = {layer: span.start for span in shape.spans() for layer in span}
+    shared: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def attention(layer: int, x: Tensor) -> Tensor:
+        q = rope(linear(f"{layer}.q", x).view(T, N, H), positions, shape)
+        if owners[layer] == layer:
+            key = rope(linear(f"{layer}.k", x).view(T, K, H), positions, shape)
+            shared[layer] = key, linear(f"{layer}.v", x).view(T, K, H)
+        key, value = shared[owners[layer]]
+        hidden = (distance < 0) | (distance >= (shape.window(layer) or T))
+        heads = []
+        for n in range(N):
+            group = n // (N // K)
+            scores = q[:, n] @ key[:, group].T / math.sqrt(H)  # [T, T]
+            heads.append(
+                torch.softmax(scores.masked_fill(hidden, -torch.inf), -1) @ value[:, group]
+            )
+        return linear(f"{layer}.o", torch.cat(heads, -1))
+
+    return decoder_lm(weights, shape, tokens, dtype, linear, attention)
+
+
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last dimension (arXiv:1910.07467)."""
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight.to(x.dtype)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.cost import Cost
-from harness.hardware.estimate import entry_bytes, fold, peak_activation_bytes, weights_bytes
+from harness.hardware.estimate import fold, held_bytes, peak_activation_bytes, weights_bytes
 from harness.plan import EnginePlan, Trait
 from harness.predict.forward import Forward, forward
 from harness.predict.products import Array
@@ -93,7 +93,6 @@ def generate(
     )
     rates, size = target.rates_in(plan.dtype), DTYPE_BYTES[plan.dtype]
     weights = weights_bytes(plan, parts)
-    entry = entry_bytes(plan, parts)
 
     def at(queries: Any, context: Any) -> tuple[Cost, Forward]:
         # What does not differ over the grid stays a number, so that its times are worked out once.
@@ -110,16 +109,17 @@ def generate(
     step = np.broadcast_to(step, B.shape)
     decode_s = steps * step
     e2e = ttft + decode_s
-    state = B * (P + N - 1) * entry
+    # Of one sequence; the last token is never cached, but caches reserve room for it.
+    sequence = held_bytes(plan, parts, 1, _slim(P + N - 1))
+    state = B * sequence
     longest = P if Trait.INCREMENTAL in plan.traits else P + N - 1
-    # Room for one more than is ever held, as caches reserve it.
-    sequence_bytes = (P + N) * entry
-    peak = weights + B * sequence_bytes + peak_activation_bytes(plan, B * longest, B)
+    reserved = B * held_bytes(plan, parts, 1, _slim(P + N))
+    peak = weights + reserved + peak_activation_bytes(plan, B * longest, B)
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot = np.where(steps > 0, step, np.nan)
         decoded = np.where(steps > 0, B / step, np.nan)
         # Weights and state, as the lecture counts: activations could be made smaller.
-        most = np.floor((target.memory_bytes - weights) / ((P + N - 1) * entry))
+        most = np.floor(np.divide(target.memory_bytes - weights, sequence))
     return Prediction(
         target=target,
         ttft=ttft,

@@ -41,9 +41,9 @@ def apply(plan: EnginePlan, options: Options) -> EnginePlan:
     return plan.add(Trait.TOKEN_STATE, shape=replace(shape, kv_heads=kv_heads))
 
 
-def cost(so_far: Cost, plan: EnginePlan, _options: Options, batch: BatchShape) -> Cost:
+def cost(_so_far: Cost, plan: EnginePlan, _options: Options, batch: BatchShape) -> Cost:
     """All linear layers, and attention whose keys and values are read once a group."""
-    return so_far + attention_cost(plan, batch)
+    return attention_cost(plan, batch)
 
 
 TECHNIQUE = Technique(

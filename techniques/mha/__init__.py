@@ -22,9 +22,9 @@ def apply(plan: EnginePlan, _options: Options) -> EnginePlan:
     return plan.add(Trait.TOKEN_STATE, shape=replace(plan.shape, kv_heads=plan.shape.heads))
 
 
-def cost(so_far: Cost, plan: EnginePlan, _options: Options, batch: BatchShape) -> Cost:
+def cost(_so_far: Cost, plan: EnginePlan, _options: Options, batch: BatchShape) -> Cost:
     """All linear layers, and attention over everything held."""
-    return so_far + attention_cost(plan, batch)
+    return attention_cost(plan, batch)
 
 
 TECHNIQUE = Technique(

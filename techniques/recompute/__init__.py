@@ -1,5 +1,7 @@
 """No cache: every step feeds the whole sequence again. What a KV cache is measured against."""
 
+from dataclasses import replace
+
 from harness.cost import Cost
 from harness.plan import EnginePlan
 from harness.shape import BatchShape
@@ -21,8 +23,8 @@ def apply(plan: EnginePlan, _options: Options) -> EnginePlan:
 
 
 def cost(so_far: Cost, _plan: EnginePlan, _options: Options, _batch: BatchShape) -> Cost:
-    """The batch that is counted is already the whole sequence (`widen_when_recomputed`)."""
-    return so_far
+    """The batch that is counted is already the whole sequence; nothing of it is held after."""
+    return replace(so_far, state_held_bytes=0.0)
 
 
 TECHNIQUE = Technique(

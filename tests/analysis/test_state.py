@@ -44,7 +44,7 @@ def test_layers_that_share_keys_and_values_hold_them_once(example_sweep: ModuleT
 def test_other_layers_than_attention_have_no_formula(example_sweep: ModuleType) -> None:
     runs = example_sweep.rounds(example_sweep.case("mha"), "state_bytes", [9.0, 9.0])
     plan = planned(example_sweep.case("mha"))
-    windowed = replace(plan, shape=replace(plan.shape, window=64))
+    windowed = replace(plan, shape=replace(plan.shape, windows=(64,) * plan.shape.layers))
     (row,) = states(results(runs), "mha", lambda _: windowed)
     assert (row.formula_bytes, row.agrees) == (None, None)
     assert row.reason == "its layers are not plain attention"

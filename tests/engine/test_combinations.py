@@ -37,9 +37,10 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "hybrid": {"toy_average": {"hybrid": True}},
 }
 RESTRICTED: dict[str, dict[str, Any]] = {
-    "window": {"toy_local": {"window": 6}},
-    "shared": {"toy_local": {"window": None, "share": 2}},
-    "both": {"toy_local": {"window": 3, "share": 2}},
+    "window": {"local": {"window": 6}},
+    "alternating": {"local": {"window": 6, "global_every": 2}},
+    "shared": {"cla": {"share": 2}},
+    "all": {"gqa": {"kv_heads": 1}, "cla": {"share": 2}, "local": {"window": 3}},
 }
 STATIC = {"pad_finished": False, "emit_at_end": False}
 CLASSIC = {"pad_finished": True, "emit_at_end": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_flops_equal_those_of_torch_in_prefill_and_decode(spec: str) -> None:
         assert counted >= multiplied
         rows = queries if "incremental" in plan.traits else held
         whole = 4 * B * plan.shape.layers * plan.shape.heads * plan.shape.head_dim * rows * held
-        if ours.products and not plan.shape.mixers and plan.shape.window is None:
+        if ours.products and not plan.shape.mixers and not any(plan.shape.windows):
             assert counted == pytest.approx(multiplied + whole, rel=1e-9)
             assert whole / 2 <= ahead <= whole
 
@@ -126,9 +127,54 @@ def test_a_grid_costs_what_its_points_cost(name: str) -> None:
             batch = BatchShape(int(sequences[i, 0]), int(queries[0, j]), 9)
             one = step_cost(plan, parsed, batch)
             for field in ("flops", "weight_bytes", "state_read_bytes", "state_write_bytes",
-                          "activation_bytes", "launches"):  # fmt: skip
+                          "state_held_bytes", "activation_bytes", "launches"):  # fmt: skip
                 spread = np.broadcast_to(getattr(whole, field), (3, 2))
                 assert spread[i, j] == pytest.approx(getattr(one, field)), field
+
+
+@pytest.mark.parametrize(("queries", "context"), [(1, 0), (1, 5), (1, 40), (7, 0), (7, 3), (20, 9)])
+def test_windows_and_shared_layers_cost_what_counting_says(queries: int, context: int) -> None:
+    """Pairs of query and key counted one by one; layers 0, 1 and 3, 4 see 6 tokens, 2 sees all."""
+    spec = "gqa(kv_heads=2)+cla(share=2)+local(window=6,global_every=3)"
+    parsed = stack.parse(spec)
+    shape = replace(source.find("tiny", []).shape, layers=6)
+    found = source.ModelSource("six", "random", shape)
+    plan = stack.resolve(parsed, found, dtype="float32", backend="torch", slots=1, max_tokens=64)
+    assert [list(span) for span in plan.shape.spans()] == [[0, 1], [2], [3, 4], [5]]
+    work = step_cost(plan, parsed, BatchShape(B, queries, context))
+
+    seen, read, held = 0, 0, 0
+    for layer in range(6):
+        window = plan.shape.window(layer) or 10**6
+        rows = range(context, context + queries)
+        keys = [[key for key in range(row + 1) if row - key < window] for row in rows]
+        seen += sum(map(len, keys))
+        read += len({key for visible in keys for key in visible})
+        if layer in (0, 2, 3, 5):
+            held += min(context + queries, window)
+    entry = 2 * 2 * shape.head_dim * 4
+    multiplied = sum(product.flops for product in work.products)
+    assert work.flops - multiplied == 4 * B * seen * shape.heads * shape.head_dim
+    assert work.state_read_bytes == B * read * entry
+    assert work.state_held_bytes == B * held * entry
+    assert work.state_write_bytes == B * queries * 4 * entry
+
+
+def test_the_recipe_of_character_ai_holds_20_times_less_than_grouped_queries() -> None:
+    """mqa+cla+local on the shape of Llama 3 8B at 32k tokens; one layer in six sees everything."""
+    shape = replace(source.find("llama-3-8b", []).shape, max_len=65536)
+    found = source.ModelSource("llama-3-8b", "random", shape)
+
+    def state_bytes(spec: str) -> int:
+        parsed = stack.parse(spec)
+        plan = stack.resolve(
+            parsed, found, dtype="bfloat16", backend="torch", slots=1, max_tokens=32768
+        )
+        point = GeneratePoint(batch=1, prompt_tokens=32767, new_tokens=1)
+        return of_case(plan, parsed, point, None).state_bytes
+
+    recipe = state_bytes("gqa(kv_heads=1)+cla(share=2)+local(window=1024,global_every=6)")
+    assert state_bytes("gqa") > 20 * recipe
 
 
 def test_costs_add_and_scale_with_their_products() -> None:
