@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from harness.engine.decoder import Decoder, Proposal, Verdict
+from harness.engine.decoder import Decoder, Verdict
+from harness.engine.refusal import refusal, refuse_twins
 from harness.engine.request import Emission, Request, Sequence
+from harness.engine.rows import Judged, deciding, item
 from harness.engine.runner import Runner
-from harness.engine.scheduler import Run, Scheduler, View
-from harness.model.batch import Item
+from harness.engine.sampling import branch_seed
+from harness.engine.scheduler import Counting, Run, Scheduler, View
 
 # Called with (request id, place, logits [rows, V]); row r decides the token at `place + r`. Never
 # called where a decoder fills blocks: there no one row of one step decides a token.
@@ -44,6 +46,10 @@ class Engine:
         self._view = View(deque(), [], runner.store, decoder)
         self._refused: list[Emission] = []
         self._held_bytes = 0
+        self._live: dict[int, int] = {}  # answers that are still to be finished, by request
+        self._branches = 0
+        self._fed = self._batch = 0
+        self.entered: list[int] = []  # requests that were fed for the first time in the last step
 
     @property
     def has_work(self) -> bool:
@@ -56,13 +62,22 @@ class Engine:
         return self.runner.model.implementations
 
     def submit(self, request: Request) -> None:
-        """Queue a request. One that could never fit, or asks for nothing, is refused by the next
-        step."""
-        asked = len(request.prompt) + request.max_new_tokens
-        if not request.prompt or request.max_new_tokens < 1 or asked > self._max_tokens:
-            self._refused.append(Emission(request.id, (), finished=True, reason="refused"))
-        else:
-            self._view.waiting.append(Sequence(request, list(request.prompt)))
+        """Queue a request. One that could never be served is refused by the next step.
+
+        UsageError for an id that is still being served.
+        """
+        refuse_twins(request, self._live)
+        longest, vocab = self.runner.store.longest(), self.runner.model.vocab
+        reason = refusal(request, self._max_tokens, longest, vocab)
+        if reason is None and request.samples > 1 and self.decoder.min_ahead:
+            reason = f"request {request.id} asks for several answers, of a decoder of whole blocks"
+        if reason is not None:
+            refused = Emission(request.id, (), finished=True, reason="refused", sentence=reason)
+            self._refused.append(refused)
+            return
+        self._live[request.id] = request.samples
+        branches = request.samples - 1
+        self._view.waiting.append(Sequence(request, list(request.prompt), branches=branches))
 
     def reset(self) -> None:
         """Forget every sequence: nothing but the high-water mark of state survives."""
@@ -72,6 +87,7 @@ class Engine:
         self.decoder.reset()
         self.scheduler.reset()
         self._refused.clear()
+        self._live.clear()
 
     def memory(self) -> Memory:
         """Bytes of state, of room for it, and of weights."""
@@ -82,13 +98,34 @@ class Engine:
             weights_bytes=self.runner.model.weights_bytes,
         )
 
+    def counters(self) -> dict[str, int]:
+        """Numbers of this moment, and sums since the engine was built.
+
+        Of the moment: sequences `running` and `waiting`; `batch` sequences and `fed` tokens of the
+        last forward; `places` for tokens that the cache has, `places_held` for sequences,
+        `places_used` by entries. Sums are what the store and the scheduler count.
+        """
+        view = self._view
+        found = {
+            "running": len(view.running),
+            "waiting": len(view.waiting),
+            "batch": self._batch,
+            "fed": self._fed,
+            **self.runner.store.counters(),
+        }
+        if isinstance(self.scheduler, Counting):
+            found |= self.scheduler.counters()
+        return found
+
     @torch.inference_mode()
     def step(self) -> list[Emission]:
         """One iteration. Returns what became final; [] is a legal answer while there is work."""
         view, store = self._view, self.runner.store
         refused, self._refused = self._refused, []
         runs = self.scheduler.schedule(view)
+        self.entered = _enter(runs)
         if not runs:
+            self._fed = self._batch = 0
             return refused + self._leave([])
         # Only a run that brings all its certain tokens in can propose and emit.
         ready = [
@@ -96,44 +133,59 @@ class Engine:
             for run in runs
             if run.ahead >= self.decoder.min_ahead and run.certain == view.pending(run.sequence)
         ]
-        proposals = self.decoder.propose([r.sequence for r in ready], [r.ahead for r in ready])
-        items = [_item(run, store.length(run.sequence.id), proposals) for run in runs]
+        # Answers branch off where the prompt ends, before anything is guessed.
+        proposals = self.decoder.propose(
+            [r.sequence for r in ready], [0 if r.sequence.branches else r.ahead for r in ready]
+        )
+        items = [item(run, store.length(run.sequence.id), proposals) for run in runs]
         hidden, batch = self.runner.forward(items, self.decoder.causal_block)
-
-        verdicts: dict[int, Verdict] = {}
-        logits: dict[int, Tensor] = {}
-        if ready:
-            # The head runs on the rows that decide something: the last certain one, and proposals.
-            waiting_for = {run.sequence.id for run in ready}
-            spans = [
-                (batch.cu_seqlens[i] + max(run.certain - 1, 0), batch.cu_seqlens[i + 1])
-                for i, run in enumerate(runs)
-                if run.sequence.id in waiting_for
-            ]
-            rows = [row for start, end in spans for row in range(start, end)]
-            features = hidden if len(rows) == len(hidden) else hidden[rows]
-            scores = self.runner.model.head(features)
-            sizes = [end - start for start, end in spans]
-            by_run = list(torch.split(scores, sizes))
-            features_by_run = list(torch.split(features, sizes))
-            judged = self.decoder.verify(
-                [r.sequence for r in ready], proposals, by_run, features_by_run
-            )
-            for run, verdict, part in zip(ready, judged, by_run, strict=True):
-                verdicts[run.sequence.id] = verdict
-                logits[run.sequence.id] = part
+        self._fed, self._batch = len(batch.tokens), batch.size
 
         emissions = []
-        for i, run in enumerate(runs):
-            sequence = run.sequence
-            found = verdicts.get(sequence.id)
-            if found is not None:
-                held = batch.context_lens[i] + run.certain
-                emission = self._keep(sequence, found, held, logits[sequence.id])
+        touched = [run.sequence for run in runs]
+        if ready:
+            head = self.runner.model.head
+            judged, branches = self._branched(deciding(runs, ready, hidden, batch, head))
+            touched += branches
+            verdicts = self.decoder.verify(
+                [j.sequence for j in judged],
+                proposals,
+                [j.logits for j in judged],
+                [j.features for j in judged],
+            )
+            for each, verdict in zip(judged, verdicts, strict=True):
+                emission = self._keep(each.sequence, verdict, each.held, each.logits)
                 if emission is not None:
                     emissions.append(emission)
+        for sequence in touched:
             store.settle(sequence.id)
         return refused + self._leave(emissions)
+
+    def _branched(self, judged: list[Judged]) -> tuple[list[Judged], list[Sequence]]:
+        """Let a request's further answers branch off where its prompt has just been fed.
+
+        They are judged by the same logits, each with noise of its own. One that finds no room waits
+        and feeds the prompt for itself. Returns all that is judged, and the sequences that are new.
+        """
+        view, store = self._view, self.runner.store
+        found, new = [], []
+        for each in judged:
+            found.append(each)
+            parent = each.sequence
+            for sample in range(1, parent.branches + 1):
+                self._branches += 1
+                seed = branch_seed(parent.request.sampling.seed, sample)
+                sampling = replace(parent.request.sampling, seed=seed)
+                request = replace(parent.request, sampling=sampling)
+                child = Sequence(request, [*parent.tokens], sample=sample, key=-self._branches)
+                if store.fork(parent.id, child.id):
+                    view.running.insert(view.running.index(parent) + sample, child)
+                    found.append(replace(each, sequence=child))
+                    new.append(child)
+                else:
+                    view.waiting.appendleft(child)
+            parent.branches = 0
+        return found, new
 
     def _keep(
         self, sequence: Sequence, verdict: Verdict, held: int, logits: Tensor
@@ -158,16 +210,18 @@ class Engine:
         if padding:
             sequence.tokens += tokens
             return None
-        if self.observer is not None and tokens and self.decoder.causal_block == 1:
+        watched = self.observer is not None and sequence.sample == 0
+        if watched and tokens and self.decoder.causal_block == 1:
             decided = [0, *(offset + 1 for offset in kept)]
+            assert self.observer is not None
             self.observer(sequence.id, len(sequence.tokens), logits[decided])
         sequence.tokens += tokens
         if sequence.finished is None and sequence.remaining == 0:
             sequence.finished = "length"
         if not tokens:
             return None
-        done = sequence.finished
-        return Emission(sequence.id, tuple(tokens), done is not None, done)
+        done, request = sequence.finished, sequence.request.id
+        return Emission(request, tuple(tokens), done is not None, done, sequence.sample)
 
     def _leave(self, emissions: list[Emission]) -> list[Emission]:
         """Free the sequences that retire, and hand out what the scheduler lets go."""
@@ -179,23 +233,15 @@ class Engine:
             view.running.remove(sequence)
             self.runner.store.free(sequence.id)
             self.decoder.free(sequence)
+            self._live[sequence.request.id] -= 1
+            if not self._live[sequence.request.id]:
+                del self._live[sequence.request.id]
         return released
 
 
-def _item(run: Run, length: int, proposals: dict[int, Proposal]) -> Item:
-    """What a run feeds: its certain tokens from the cached length on, then its proposal."""
-    sequence, certain = run.sequence, run.certain
-    tokens = sequence.tokens[length : length + certain]
-    proposal = proposals.get(sequence.id)
-    if proposal is None or not proposal.tokens:
-        return Item(sequence.id, tokens)
-    item = Item(sequence.id, tokens + proposal.tokens, certain=certain)
-    if proposal.depths is not None:
-        item.positions = [*range(length, length + certain)]
-        item.positions += [length + certain + depth for depth in proposal.depths]
-    if proposal.tree is not None:
-        size = certain + len(proposal.tokens)
-        mask = torch.ones(size, size, dtype=torch.bool).tril()
-        mask[certain:, certain:] = proposal.tree
-        item.qq_mask = mask
-    return item
+def _enter(runs: list[Run]) -> list[int]:
+    """Requests among these that were never fed before; the next time they were."""
+    new = [run.sequence for run in runs if not run.sequence.entered]
+    for sequence in new:
+        sequence.entered = True
+    return [sequence.request.id for sequence in new if not sequence.sample]

@@ -27,6 +27,7 @@ class Request:
     max_new_tokens: int
     sampling: Sampling = Sampling()
     eos: int | None = None
+    samples: int = 1  # answers to this prompt, which is fed once; each has noise of its own
 
 
 @dataclass(frozen=True)
@@ -37,22 +38,32 @@ class Emission:
     token_ids: tuple[int, ...]
     finished: bool
     reason: Reason | None = None  # set when finished
+    sample: int = 0  # which of the request's answers
+    # Why a request was refused, for people.
+    sentence: str | None = field(default=None, compare=False)
 
 
-@dataclass
+@dataclass(eq=False)
 class Sequence:
-    """A request in progress, with every token it has so far, the prompt's included."""
+    """A request in progress, with every token it has so far, the prompt's included.
+
+    A request for several answers is one sequence until its prompt is fed, and then one each.
+    """
 
     request: Request
     tokens: list[int]
     finished: Reason | None = None
+    sample: int = 0  # which of the request's answers
+    key: int | None = None  # its name in every store, where that is not the request's id
+    branches: int = 0  # further answers that still have to branch off
+    entered: bool = False  # whether any of it was ever fed
     # The decoder's own notes. They survive preemption, or the decoder can rebuild them.
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> int:
-        """The request's id, which also names the sequence in every store."""
-        return self.request.id
+        """What names the sequence in every store: the request's id, unless it branched off."""
+        return self.request.id if self.key is None else self.key
 
     @property
     def remaining(self) -> int:

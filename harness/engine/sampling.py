@@ -34,6 +34,11 @@ def _mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
+def branch_seed(seed: int, sample: int) -> int:
+    """The seed of a request's further answer: unlike that of a neighbour, seed + 1 and so on."""
+    return _mix(seed & _MASK ^ _mix(sample))
+
+
 def uniform(seed: int, position: int, purpose: Purpose = Purpose.TARGET) -> float:
     """A number in [0, 1) that depends on these three and nothing else."""
     word = _mix(_mix(_mix(seed & _MASK) ^ position) ^ int(purpose))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from harness.engine.decoder import Decoder
 from harness.engine.request import Emission, Sequence
@@ -33,6 +33,13 @@ class View:
         """Certain tokens that are not in the cache yet."""
         return self.decoder.certain(sequence) - self.store.length(sequence.id)
 
+    def admit(self, sequence: Sequence) -> int:
+        """Announce a sequence to the store and let it begin with what is held of it; how much that
+        is. Before its first `reserve`, and again after it was preempted."""
+        request, certain = sequence.request, self.decoder.certain(sequence)
+        self.store.expect(sequence.id, len(request.prompt), request.max_new_tokens)
+        return self.store.match(sequence.id, sequence.tokens[:certain])
+
 
 class Scheduler(Protocol):
     """Admits, grants, preempts and retires."""
@@ -48,3 +55,11 @@ class Scheduler(Protocol):
 
     def reset(self) -> None:
         """Forget everything."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """What a scheduler that counts offers."""
+
+    def counters(self) -> dict[str, int]:
+        """Sums so far, such as `preemptions`; see `harness.engine.engine.Engine.counters`."""

@@ -8,7 +8,7 @@ each only changes `length`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -86,6 +86,29 @@ class TokenStore(Protocol):
         """Bytes allocated for entries, held or not."""
 
 
+@runtime_checkable
+class Pooled(Protocol):
+    """What a token store over a fixed pool can say of it. A store need not have one."""
+
+    def longest(self) -> int:
+        """Tokens of the longest sequence that fits when it is alone."""
+
+    def room(self) -> int:
+        """Places for tokens that are left, together with those that would be given up."""
+
+    def counters(self) -> dict[str, int]:
+        """`places` there are, `places_held` for sequences, `places_used` by entries, and what else
+        there is to count; see `harness.engine.engine.Engine.counters`."""
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """What a token store offers that makes room for a sequence before it is needed."""
+
+    def expect(self, seq: int, prompt_tokens: int, new_tokens: int) -> None:
+        """A sequence will begin, with so many tokens and at most so many to come."""
+
+
 class Store:
     """Both kinds of state under one length: what the engine and the mixers see."""
 
@@ -98,10 +121,32 @@ class Store:
             for part in (recurrent, tokens)
             if part is not None
         ]
+        self._alone = self._parts[0] if len(self._parts) == 1 else None
+        self._pool = tokens if isinstance(tokens, Pooled) else None
+        self._reserving = tokens if isinstance(tokens, Reserving) else None
 
     def length(self, seq: int) -> int:
         """Tokens held by every part."""
+        if self._alone is not None:
+            return self._alone.length(seq)
         return min(part.length(seq) for part in self._parts)
+
+    def expect(self, seq: int, prompt_tokens: int, new_tokens: int) -> None:
+        """Tell a store that reserves ahead how long a sequence may become."""
+        if self._reserving is not None:
+            self._reserving.expect(seq, prompt_tokens, new_tokens)
+
+    def longest(self) -> int | None:
+        """Tokens of the longest sequence that fits when it is alone; None: only limits bound it."""
+        return None if self._pool is None else self._pool.longest()
+
+    def room(self) -> int | None:
+        """Places for tokens that are left; None where no pool bounds them."""
+        return None if self._pool is None else self._pool.room()
+
+    def counters(self) -> dict[str, int]:
+        """What the pool of per-token state has to count."""
+        return {} if self._pool is None else self._pool.counters()
 
     def match(self, seq: int, tokens: list[int]) -> int:
         """Adopt a stored prefix. A recurrent state exists only at a sequence's end: no sharing."""

@@ -40,6 +40,7 @@ class DecoderLM:
         self, plan: EnginePlan, weights: dict[str, Tensor], dtype: torch.dtype, device: str
     ) -> None:
         shape = plan.shape
+        self.vocab = shape.vocab
         parts = Parts(plan, weights, dtype, device)
         self.token_states, self.sequence_states, places = layout(shape)
         self._embedding = parts.vector("embed")  # [V, D]

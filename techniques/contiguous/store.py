@@ -193,6 +193,10 @@ class ContiguousStore:
         """Tokens of the longest sequence that fits when it is alone."""
         return self._capacity
 
+    def room(self) -> int:
+        """Places in free slots."""
+        return len(self._free) * self._capacity
+
     def counters(self) -> dict[str, int]:
         """Places of all slots, of those taken, and of the tokens in them."""
         return {

@@ -241,6 +241,10 @@ class PagedStore:
         """Tokens of the longest sequence that fits when it is alone."""
         return self._count * self._block - self._lookahead
 
+    def room(self) -> int:
+        """Places in blocks that can be taken, idle ones with them."""
+        return min(tables.blocks.available for tables in self._tables) * self._block
+
     def counters(self) -> dict[str, int]:
         """Of the first kind of table, see `accounting.counters`."""
         return counters(self._tables[0])

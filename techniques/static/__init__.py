@@ -1,6 +1,6 @@
 """Static batching: a batch is admitted whole and runs until its last sequence is done."""
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from harness.cost import Cost
 from harness.plan import EnginePlan
@@ -11,6 +11,11 @@ from harness.technique import Exactness, Factory, Slot, Technique, TechniqueOpti
 class Options(TechniqueOptions):
     """What classic servers do that a ragged engine need not."""
 
+    batch: PositiveInt | None = Field(
+        None,
+        description="sequences a batch, at most; none: as many as the engine holds at once",
+        examples=[2],
+    )
     pad_finished: bool = Field(
         False, description="keep computing finished rows until the whole batch is done"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.engine.request import Emission, Sequence
 from harness.engine.scheduler import Run, View
 from harness.plan import EnginePlan
@@ -9,11 +11,12 @@ from harness.techniques.static import Options
 
 
 class Static:
-    """First come, first served, up to `limits.slots` sequences a batch."""
+    """First come, first served, a batch of `batch` or `limits.slots` sequences at a time."""
 
     def __init__(self, plan: EnginePlan, options: Options) -> None:
-        self._slots = plan.limits.slots
+        self._batch = min(options.batch or plan.limits.slots, plan.limits.slots)
         self._max_tokens = plan.limits.max_tokens
+        self._lookahead = plan.limits.lookahead
         self._pad_finished = options.pad_finished
         self._emit_at_end = options.emit_at_end
         self._held_back: list[Emission] = []
@@ -21,10 +24,9 @@ class Static:
     def schedule(self, view: View) -> list[Run]:
         """Every sequence of the batch, each with all its pending tokens."""
         if not view.running:
-            while view.waiting and len(view.running) < self._slots:
-                view.running.append(view.waiting.popleft())
+            self._admit(view)
         runs = []
-        for sequence in view.running:
+        for sequence in [*view.running]:
             pending = view.pending(sequence)
             if sequence.finished:
                 # Only padding: a row that is full, or has nothing to feed, can be left out.
@@ -33,12 +35,33 @@ class Static:
                     runs.append(Run(sequence, pending, 0))
                 continue
             ahead = view.decoder.lookahead(sequence)
-            if not view.store.reserve(sequence.id, pending + ahead):
-                raise MemoryError(
-                    f"a static batch of {len(view.running)} sequences does not fit its cache"
-                )
-            runs.append(Run(sequence, pending, ahead))
+            if view.store.reserve(sequence.id, pending + ahead):
+                runs.append(Run(sequence, pending, ahead))
+            else:
+                self._put_back(view, sequence)
         return runs
+
+    def _admit(self, view: View) -> None:
+        """A whole batch: as many sequences as find room for all that they will ever hold."""
+        while view.waiting and len(view.running) < self._batch:
+            sequence = view.waiting[0]
+            held = view.admit(sequence)
+            whole = len(sequence.tokens) + sequence.remaining - 1 + self._lookahead
+            if not view.store.reserve(sequence.id, whole - held):
+                view.store.free(sequence.id)
+                if not view.running:
+                    raise MemoryError(f"request {sequence.request.id} alone does not fit the cache")
+                return
+            view.running.append(view.waiting.popleft())
+
+    def _put_back(self, view: View, sequence: Sequence) -> None:
+        """An answer that branched off asks for more than was reserved: it joins the next batch."""
+        if len(view.running) == 1:
+            raise MemoryError(f"request {sequence.request.id} alone does not fit the cache")
+        view.running.remove(sequence)
+        view.store.free(sequence.id)
+        view.decoder.free(sequence)
+        view.waiting.appendleft(sequence)
 
     def release(self, view: View, emissions: list[Emission]) -> list[Emission]:
         """At once, or all when the batch is done."""
@@ -63,12 +86,11 @@ class Static:
 
 
 def _merged(emissions: list[Emission]) -> list[Emission]:
-    """One emission a request, with all its tokens in order."""
-    merged: dict[int, Emission] = {}
+    """One emission an answer, with all its tokens in order."""
+    merged: dict[tuple[int, int], Emission] = {}
     for emission in emissions:
-        before = merged.get(emission.request_id)
+        answer = (emission.request_id, emission.sample)
+        before = merged.get(answer)
         tokens = (before.token_ids if before else ()) + emission.token_ids
-        merged[emission.request_id] = Emission(
-            emission.request_id, tokens, emission.finished, emission.reason
-        )
+        merged[answer] = replace(emission, token_ids=tokens)
     return list(merged.values())
