@@ -10,7 +10,8 @@ from harness.cli.listing import Database
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.hardware import Ceilings, HardwareRow
+    from harness.hardware.ceilings import Ceilings
+    from harness.hardware.identity import HardwareRow
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -39,9 +40,9 @@ def register(app: typer.Typer) -> None:
         operation by operation, for 'harness predict --hardware local'. Run it on a quiet machine.
         """
         from harness.cli.sweep import known_hardware
-        from harness.hardware import calibrate as measure
-        from harness.hardware import detect
+        from harness.hardware.calibration import calibrate as measure
         from harness.hardware.calibration import with_ceilings
+        from harness.hardware.detection import detect
 
         dtypes = [name.strip() for name in dtype.split(",")]
         for name in dtypes:

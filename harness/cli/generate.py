@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
         from harness import stack as stacks
         from harness.engine.build import build
         from harness.engine.request import Request, Sampling
-        from harness.hardware import detect
+        from harness.hardware.detection import detect
         from harness.model import source as models
 
         spec = stacks.parse(stack, plugin_path or [])

@@ -169,7 +169,8 @@ def _metrics(_plugin_paths: Sequence[str], _db: str | None) -> Table:
 
 def _hardware(_plugin_paths: Sequence[str], _db: str | None) -> Table:
     """This machine, then the catalogue: what predictions can be made for."""
-    from harness.hardware import catalogue, detect
+    from harness.hardware import catalogue
+    from harness.hardware.detection import detect
 
     here = detect()
     memory = f"{here.memory_bytes / 2**30:.0f} GiB"

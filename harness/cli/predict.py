@@ -106,7 +106,8 @@ def _targets(names: str, db: str | None, price: float | None, threads: int) -> l
 def _local(db: str | None, threads: int) -> Target:
     """This machine: a GPU by its datasheet, a processor by its calibration in the database."""
     from harness.cli.sweep import known_hardware
-    from harness.hardware import catalogue, detect
+    from harness.hardware import catalogue
+    from harness.hardware.detection import detect
     from harness.predict.calibration import target
     from harness.predict.target import by_datasheet
 

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from harness.hardware import HardwareRow
+    from harness.hardware.identity import HardwareRow
     from harness.run import RunRecord
     from harness.store import StoredRun, SweepRow
     from harness.worker.job import Job
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
         Nothing is stored unless asked for. Ends with 1 where the new run is not good.
         """
-        from harness.hardware import detect
+        from harness.hardware.detection import detect
         from harness.store import open_reader
         from harness.sweep.executor import LocalExecutor
         from harness.sweep.interruption import Interruption, StopRequestedError
@@ -124,7 +124,7 @@ def _store(
     db: str | None, row: SweepRow, hardware: HardwareRow, old: StoredRun, new: RunRecord
 ) -> None:
     """Store the run as a sweep of one run, which no result of the old sweep mixes with."""
-    from harness.hardware import revision
+    from harness.hardware.revision import revision
     from harness.store import SweepStart, open_store
     from harness.sweep.session import surroundings
 

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         They sleep, lie, break and hang. Ends with 1 where the instrument does not say so: then no
         number that it measures on this machine is worth anything. Takes about two minutes.
         """
-        from harness.hardware import detect
+        from harness.hardware.detection import detect
         from harness.selftest.run import selftest as run
 
         trials = _chosen(only or [])

@@ -13,7 +13,8 @@ from harness.cli.suite import Settings
 from harness.errors import HarnessError, NothingMeasuredError, UsageError
 
 if TYPE_CHECKING:
-    from harness.hardware import Ceilings, HardwareRow
+    from harness.hardware.ceilings import Ceilings
+    from harness.hardware.identity import HardwareRow
     from harness.predict.target import Target
     from harness.suite import Suite
     from harness.suite.case import Case
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
         the device fails, 128 + signal when it was cut short (130 for Ctrl-C). What is finished
         when it ends is stored, whatever ended it.
         """
-        from harness.hardware import detect
+        from harness.hardware.detection import detect
 
         try:
             device = detect(profile)

@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
 def _job(name: str, backend: Backend, plugin_paths: Sequence[str]) -> Job:
     """A gate job for one technique or stack, in float32."""
     from harness import stack
-    from harness.hardware import detect
+    from harness.hardware.detection import detect
     from harness.model import source
     from harness.suite.case import Case, GateSettings, MeasureSettings
     from harness.suite.points import GeneratePoint

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Self
 
 from harness import registry
-from harness.hardware import Ceilings, HardwareRow, calibrate
+from harness.hardware.calibration import calibrate
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.identity import HardwareRow
 from harness.run import RunRecord
 from harness.selftest.judge import Verdict, judge
 from harness.selftest.trials import Trial

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import gettempdir
 
-from harness.hardware import EnvironmentRow, HardwareRow, calibrate, environment, revision
-from harness.hardware.calibration import stored, with_ceilings
+from harness.hardware.calibration import calibrate, stored, with_ceilings
 from harness.hardware.ceilings import Ceilings
+from harness.hardware.environment import environment
+from harness.hardware.identity import EnvironmentRow, HardwareRow
+from harness.hardware.revision import revision
 from harness.predict.target import Target
 from harness.store import SweepRow, SweepStart, open_reader, open_store
 from harness.suite import Planned, Profile, Suite, with_profile
@@ -70,7 +72,7 @@ def run_sweep(
 
     Args:
         order: what to measure.
-        hardware: the device, from `harness.hardware.detect`.
+        hardware: the device, from `harness.hardware.detection.detect`.
         url: the database; None is `results/harness.db`.
         progress: told of every step.
         lock: the lock's file; None is the machine's own, see `machine_lock`.

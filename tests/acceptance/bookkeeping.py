@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from harness.hardware import Ceilings, detect
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.detection import detect
 from harness.metrics import METRICS
 from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.suite import cases, load

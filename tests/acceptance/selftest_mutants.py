@@ -29,7 +29,8 @@ _DRIVER = """
 import json, sys
 from pathlib import Path
 import harness
-from harness.hardware import Ceilings, detect
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.detection import detect
 from harness.selftest.run import selftest
 from harness.selftest.trials import TRIALS
 

@@ -93,7 +93,8 @@ def sweep(asked: argparse.Namespace) -> int:
     """Plan and run what was asked for."""
     from rich.console import Console
 
-    from harness.hardware import Ceilings, detect
+    from harness.hardware.ceilings import Ceilings
+    from harness.hardware.detection import detect
     from harness.run import RunRecord
     from harness.suite import cases, load
     from harness.suite.case import Case

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from harness.cli import generate, rerun, sweep
 from harness.errors import HarnessError
-from harness.hardware import HardwareRow
+from harness.hardware.identity import HardwareRow
 from harness.store import open_reader
 from harness.sweep.lock import DeviceLock
 

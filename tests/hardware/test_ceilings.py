@@ -5,8 +5,9 @@ import time
 import pytest
 
 from harness.errors import InfrastructureError
-from harness.hardware import Ceilings, HardwareRow, calibrate
-from harness.hardware.calibration import stored, with_ceilings
+from harness.hardware.calibration import calibrate, stored, with_ceilings
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.identity import HardwareRow
 
 H100 = Ceilings(bandwidth_bytes_per_s=3.35e12, flops_per_s={"bfloat16": 989e12}, source="datasheet")
 

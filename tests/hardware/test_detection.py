@@ -8,8 +8,9 @@ import psutil
 import pytest
 
 from harness.errors import InfrastructureError
-from harness.hardware import detect, environment
 from harness.hardware.cpu import cpu
+from harness.hardware.detection import detect
+from harness.hardware.environment import environment
 
 
 def test_cpu_is_this_machine() -> None:
@@ -41,7 +42,9 @@ def test_asking_for_a_gpu_that_is_not_there_is_one_sentence() -> None:
 def test_environment_names_versions_without_importing_torch() -> None:
     program = (
         "import sys\n"
-        "from harness.hardware import detect, environment, revision\n"
+        "from harness.hardware.detection import detect\n"
+        "from harness.hardware.environment import environment\n"
+        "from harness.hardware.revision import revision\n"
         "print(environment().torch, detect('cpu').kind, revision() is None)\n"
         "import harness.hardware.estimate\n"
         "assert not {'torch', 'triton', 'numpy'} & set(sys.modules), sorted(sys.modules)\n"

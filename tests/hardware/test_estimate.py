@@ -3,7 +3,7 @@
 import pytest
 
 from harness import stack
-from harness.hardware import Ceilings
+from harness.hardware.ceilings import Ceilings
 from harness.hardware.estimate import Estimate, floor_seconds, of_case, step_cost
 from harness.model import source
 from harness.plan import EnginePlan

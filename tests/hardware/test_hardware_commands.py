@@ -11,8 +11,9 @@ from harness.cli import calibrate as calibrate_command
 from harness.cli import doctor as doctor_command
 from harness.cli.sweep import known_hardware
 from harness.errors import InfrastructureError, UsageError
-from harness.hardware import Ceilings, detect
 from harness.hardware.calibration import stored
+from harness.hardware.ceilings import Ceilings
+from harness.hardware.detection import detect
 from harness.predict.calibration import target
 from harness.predict.efficiency import Efficiency, Local
 
@@ -42,7 +43,7 @@ SHARES = Efficiency(
 def calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both measurements answer at once with made-up numbers."""
     local = Local(flops_per_s=100e9, bandwidth=((1e6, 50e9), (1e8, 10e9)), efficiency=SHARES)
-    monkeypatch.setattr("harness.hardware.calibrate", lambda *_: MADE_UP)
+    monkeypatch.setattr("harness.hardware.calibration.calibrate", lambda *_: MADE_UP)
     monkeypatch.setattr(
         "harness.predict.calibration.measure", lambda _, dtypes: dict.fromkeys(dtypes, local)
     )
@@ -84,7 +85,7 @@ def test_a_later_calibration_keeps_the_highest_limits_and_the_latest_shares(
     database = str(tmp_path / "kept.db")
     run(calibrate_command, "--profile", "cpu", "--db", database)
     lower = MADE_UP.model_copy(update={"bandwidth_bytes_per_s": 1e9})
-    monkeypatch.setattr("harness.hardware.calibrate", lambda *_: lower)
+    monkeypatch.setattr("harness.hardware.calibration.calibrate", lambda *_: lower)
     run(calibrate_command, "--profile", "cpu", "--db", database, "--threads", "2")
     run(calibrate_command, "--profile", "cpu", "--db", database)
     here = known_hardware(detect("cpu"), database)

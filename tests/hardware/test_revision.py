@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.hardware import revision
+from harness.hardware.revision import revision
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.results import results
-from harness.hardware import catalogue, detect, environment
+from harness.hardware import catalogue
+from harness.hardware.detection import detect
+from harness.hardware.environment import environment
 from harness.predict.rows import record
 from harness.predict.target import Target, by_datasheet
 from harness.report.predicted import predicted_grid

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,11 +33,25 @@ HOT = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
 def on_fake_gpu(monkeypatch: pytest.MonkeyPatch, fake_nvml: Any) -> Any:
     """Runs of this process are watched on the made-up GPU, whatever they compute on."""
     monkeypatch.setattr(
-        "harness.worker.stages.for_watch", lambda _: Watch(gpu=nvml.open_gpu(), period=0.01)
+        "harness.worker.stages.for_watch",
+        lambda _: Watch(gpu=nvml.open_gpu(), processor=False, period=0.01),
     )
     # Whether this machine's own cores were free is not what is tried here.
     monkeypatch.setattr("harness.measure.telemetry.contention", lambda *_: None)
     return fake_nvml
+
+
+def test_a_worker_that_reads_a_processor_s_sensors_starts_without_libraries_for_others() -> None:
+    program = (
+        "import sys, harness.worker.__main__\n"
+        "from harness.measure import watch\n"
+        "seen = watch.Watch()\n"
+        "seen.start()\n"
+        "seen.stop()\n"
+        "assert not {'psutil', 'pynvml', 'torch'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("policy", ["keep", "invalid"])
