@@ -37,6 +37,7 @@ _KEYS: dict[type[Base], tuple[str, ...]] = {
     models.Sweep: ("uid",),
     models.Run: ("sweep_id", "case_id", "source", "round", "attempt"),
     models.Alert: ("case_id", "hardware_id", "metric", "kind", "created_at"),
+    models.AcceptedLevel: ("case_id", "hardware_id", "source", "metric", "created_at"),
 }
 _CHILDREN: tuple[type[Base], ...] = (models.Metric, models.Samples, models.Gate)
 
@@ -51,7 +52,7 @@ class Merged:
 
 
 def merge(source: Reader, target: Store) -> Merged:
-    """Add every sweep, run and alert of `source` that `target` does not have.
+    """Add every sweep, run, alert and accepted level of `source` that `target` does not have.
 
     A sweep that ended since the last merge gets its end too. Samples that `target` dropped are not
     brought back: their run is there.
@@ -71,6 +72,8 @@ def merge(source: Reader, target: Store) -> Merged:
         with told(target.url), target.engine.begin() as write:
             alerts = _rows(read, models.Alert)
             new = [_place(read, write, models.Alert, alert, ids)[1] for alert in alerts]
+            for level in _rows(read, models.AcceptedLevel):
+                _place(read, write, models.AcceptedLevel, level, ids)
     return Merged(added.sweeps, added.runs, sum(new))
 
 

@@ -208,10 +208,17 @@ class Gate(Base):
 
 
 class Alert(Base):
-    """A change in one series (case x hardware), with its evidence and what was decided."""
+    """A change in one series (case x hardware x metric), with its evidence and what was decided.
+
+    `created_at` is the start of the sweep that found it, so that two databases that judged the same
+    history merge into one row.
+    """
 
     __tablename__ = "alert"
-    __table_args__ = (UniqueConstraint("case_id", "hardware_id", "metric", "kind", "created_at"),)
+    __table_args__ = (
+        UniqueConstraint("case_id", "hardware_id", "metric", "kind", "created_at"),
+        Index(None, "state"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     case_id: Mapped[int] = mapped_column(ForeignKey("case.id"))
@@ -225,5 +232,27 @@ class Alert(Base):
     interval_high: Mapped[float | None]
     cause: Mapped[str]
     state: Mapped[str]
+    reason: Mapped[str]
+    created_at: Mapped[datetime]
+    source: Mapped[str] = mapped_column(Key, server_default="measured")
+    since: Mapped[datetime | None]  # start of the first sweep at the new level
+    base: Mapped[float | None]  # levels before and after, in the metric's unit
+    head: Mapped[float | None]
+    confidence: Mapped[float | None]
+
+
+class AcceptedLevel(Base):
+    """From this sweep on a level is the accepted one: what came before it is history."""
+
+    __tablename__ = "accepted_level"
+    __table_args__ = (UniqueConstraint("case_id", "hardware_id", "source", "metric", "created_at"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("case.id"))
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    source: Mapped[str] = mapped_column(Key)
+    metric: Mapped[str] = mapped_column(Key)
+    since: Mapped[datetime]  # start of the first sweep at that level
+    level: Mapped[float | None]  # in the metric's unit; NULL: what those sweeps have
     reason: Mapped[str]
     created_at: Mapped[datetime]

@@ -17,8 +17,12 @@ from harness.store.store import Store
 _NAMED_BY: dict[
     type[Base], tuple[InstrumentedAttribute[int] | InstrumentedAttribute[int | None], ...]
 ] = {
-    models.Case: (models.Run.case_id, models.Alert.case_id),
-    models.Hardware: (models.Sweep.hardware_id, models.Alert.hardware_id),
+    models.Case: (models.Run.case_id, models.Alert.case_id, models.AcceptedLevel.case_id),
+    models.Hardware: (
+        models.Sweep.hardware_id,
+        models.Alert.hardware_id,
+        models.AcceptedLevel.hardware_id,
+    ),
     models.Environment: (models.Sweep.environment_id,),
     models.Revision: (
         models.Sweep.revision_id,

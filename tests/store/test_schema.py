@@ -18,6 +18,8 @@ from harness.run import RunRecord
 from harness.store import SweepStart, migrations, open_reader, open_store, schema
 from harness.suite.case import Case
 
+# The revision that a migration after the newest would have.
+NEXT = f"{int(schema.HEAD) + 1:04d}"
 MakeCase = Callable[..., Case]
 MakeRun = Callable[..., RunRecord]
 MakeSweep = Callable[..., SweepStart]
@@ -89,7 +91,9 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     with open_store(url) as store, store.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for open_it in (open_store, open_reader):
-        with pytest.raises(UsageError, match="has schema 9999, newer than the 0001 of this"):
+        with pytest.raises(
+            UsageError, match=f"has schema 9999, newer than the {schema.HEAD} of this"
+        ):
             open_it(url)
 
 
@@ -99,11 +103,11 @@ def test_an_older_schema_is_upgraded_or_refused(
     path = str(tmp_path / "store.db")
     open_store(path).close()
     upgraded: list[Any] = []
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", NEXT)
     monkeypatch.setattr(schema, "migrate", upgraded.append)
-    with pytest.raises(UsageError, match="older than the 0002 of this harness; run 'harness db up"):
+    with pytest.raises(UsageError, match=f"older than the {NEXT} of this harness; run"):
         open_reader(path)
-    with pytest.raises(UsageError, match="older than the 0002"):
+    with pytest.raises(UsageError, match=f"older than the {NEXT}"):
         open_store(path, create=False)
     assert not upgraded
     open_store(path).close()
@@ -121,8 +125,8 @@ def test_a_later_migration_can_rebuild_a_table_that_others_point_to(
     """SQLite drops and copies it; with foreign keys on, that fails on the first row below it."""
     folder = tmp_path / "migrations"
     shutil.copytree(Path(str(resources.files(migrations))), folder)
-    (folder / "versions" / "v0002_add_mood.py").write_text(_SECOND)
-    plain_config = schema.config
+    (folder / "versions" / f"v{NEXT}_add_mood.py").write_text(_AFTER)
+    plain_config, known = schema.config, schema.known()
 
     def config(connection: Connection) -> Config:
         made = plain_config(connection)
@@ -132,22 +136,22 @@ def test_a_later_migration_can_rebuild_a_table_that_others_point_to(
     with open_store(url) as store:
         store.save_run(store.begin_sweep(make_sweep()), make_case(), make_run(make_case()))
         monkeypatch.setattr(schema, "config", config)
-        monkeypatch.setattr(schema, "known", lambda: ["0001", "0002"])
-        schema.migrate(store.engine, "0002")
+        monkeypatch.setattr(schema, "known", lambda: [*known, NEXT])
+        schema.migrate(store.engine, NEXT)
         with store.engine.connect() as connection:
             moods = connection.execute(text("SELECT mood FROM sweep")).scalars().all()
             assert moods == ["fine"]
-            assert schema.revision(connection) == "0002"
-        schema.migrate(store.engine, "0001")
+            assert schema.revision(connection) == NEXT
+        schema.migrate(store.engine, schema.HEAD)
     with open_reader(url) as reader:
         assert [run.record for run in reader.runs(1)] == [make_run(make_case())]
 
 
-_SECOND = """
+_AFTER = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "{NEXT}", "{schema.HEAD}", None, None
 
 
 def upgrade():
