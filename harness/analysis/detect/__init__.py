@@ -1,0 +1,1 @@
+"""Change detection on the history of a series: steps, drift, and what tonight alone says."""
