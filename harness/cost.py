@@ -110,10 +110,23 @@ def products(plan: EnginePlan, rows: float, head_rows: float) -> tuple[Product, 
         Product(rows, s.width, q + kv, owners),
         Product(rows, s.width, q, shared),
         Product(rows, q, s.width, s.layers),
-        Product(rows, s.width, 2 * s.ff, s.layers),
-        Product(rows, s.ff, s.width, s.layers),
-        Product(head_rows, s.width, s.vocab),
     ]
+    return _present([*found, *outer_products(plan, rows, head_rows)])
+
+
+def outer_products(plan: EnginePlan, rows: Any, head_rows: Any) -> tuple[Product, ...]:
+    """The matrix products around the mixers: feed-forward of every layer, and the head."""
+    s = plan.shape
+    return _present(
+        [
+            Product(rows, s.width, 2 * s.ff, s.layers),
+            Product(rows, s.ff, s.width, s.layers),
+            Product(head_rows, s.width, s.vocab),
+        ]
+    )
+
+
+def _present(found: list[Product]) -> tuple[Product, ...]:
     return tuple(each for each in found if each.count and each.inner and each.outer)
 
 

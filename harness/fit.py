@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import printable
 from harness.plan import EnginePlan, Trait
+from harness.shape import STANDARD_MIXER, ModelShape
 
 if TYPE_CHECKING:
     from harness.model.source import ModelSource
@@ -104,11 +105,28 @@ def misfit(plan: EnginePlan, source: ModelSource) -> str | None:
                     f"with {_shown(trained)}; a stack that leaves it at {_shown(trained)} fits, "
                     "and so does a model with random weights, such as tiny"
                 )
+    if reason := _alien(shape):
+        return reason
     if plan.limits.max_tokens > shape.max_len:
         return (
             f"prompt and new tokens need {plan.limits.max_tokens} places and {model} has "
             f"{shape.max_len}; fewer prompt_tokens or new_tokens fit"
         )
+    return None
+
+
+def _alien(shape: ModelShape) -> str | None:
+    """Why layers cannot be built: too few are described, or one is asked for what only standard
+    attention does."""
+    for what in ("mixers", "windows"):
+        named = len(getattr(shape, what))
+        if named not in (0, shape.layers):
+            return f"it names {what} for {named} of {shape.layers} layers"
+    for span in shape.spans():
+        mixer = shape.mixers[span.start] if shape.mixers else STANDARD_MIXER
+        if mixer != STANDARD_MIXER and (len(span) > 1 or shape.window(span.start)):
+            asked = "share keys and values" if len(span) > 1 else "look through a window"
+            return f"layers of {mixer.rpartition(':')[2]} cannot {asked}; softmax attention fits"
     return None
 
 

@@ -11,6 +11,10 @@ DTypeName = Literal["float64", "float32", "float16", "bfloat16"]
 DTYPE_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
+# The mixer of a layer that names none, "module:Class".
+STANDARD_MIXER = "harness.model.attention:Attention"
+
+
 @dataclass(frozen=True)
 class RopeScaling:
     """Llama 3's frequency scaling for contexts longer than the training one.
@@ -40,7 +44,7 @@ class ModelShape:
     rope_scaling: RopeScaling | None = None
     tied: bool = False
     max_len: int = 2048
-    # One "module:Class" a layer; empty: harness.model.attention:Attention everywhere.
+    # One "module:Class" a layer; empty: STANDARD_MIXER everywhere.
     mixers: tuple[str, ...] = ()
     # Tokens a layer sees, itself included, by layer; 0: all of them. Empty: all of them everywhere.
     windows: tuple[int, ...] = ()
@@ -58,7 +62,7 @@ class ModelShape:
         They are consecutive, have the same mixer and window, and are at most `kv_share`.
         """
         kinds = [
-            (self.mixers[layer] if self.mixers else "", self.window(layer))
+            (self.mixers[layer] if self.mixers else STANDARD_MIXER, self.window(layer))
             for layer in range(self.layers)
         ]
         found: list[range] = []

@@ -7,8 +7,8 @@ neither torch nor triton; heavy parts are named as "module:attribute" and resolv
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -108,6 +108,8 @@ class Technique(Generic[OptionsT]):
     apply: Callable[[EnginePlan, OptionsT], EnginePlan]
     cost: Callable[[Cost, EnginePlan, OptionsT, BatchShape], Cost]
     reference: str
+    # Checkpoints of its kind: HuggingFace's class to the module of a `harness.model.families`.
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
     about: str = ""  # one paragraph for `harness show`
 
 

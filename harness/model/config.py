@@ -20,7 +20,7 @@ class Declared:
     """What a config declares."""
 
     shape: ModelShape
-    family: str  # a name of `harness.model.families`
+    family: str  # its module, see `harness.model.families`
     eos: int | None  # the token that ends a sequence
 
 
@@ -43,10 +43,10 @@ def read(folder: Path) -> Declared:
     content = _content(folder, path)
     common = validate(_Common, content, lambda _: str(path))
     declared = (common.architectures or ["none named"])[0]
-    if declared not in families.FAMILIES:
-        known = ", ".join(families.FAMILIES)
-        raise UsageError(f"{path} declares {printable(declared)}; supported: {known}")
-    family = families.FAMILIES[declared]
+    known = families.known()
+    if declared not in known:
+        raise UsageError(f"{path} declares {printable(declared)}; supported: {', '.join(known)}")
+    family = known[declared]
     shape = families.of(family).shape(content, str(path))
     eos = common.eos_token_id
     if isinstance(eos, list):

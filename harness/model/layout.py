@@ -12,12 +12,10 @@ Of layers that share state (`ModelShape.spans`) the first is the owner, and alon
 
 from __future__ import annotations
 
-from harness.shape import ModelShape, SequenceState, TokenState
+from harness.shape import STANDARD_MIXER, ModelShape, SequenceState, TokenState
 from harness.technique import load
 
 Sizes = dict[str, tuple[int, ...]]
-
-STANDARD_MIXER = "harness.model.attention:Attention"
 
 
 def mixer_target(shape: ModelShape, layer: int) -> str:

@@ -39,6 +39,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
 RESTRICTED: dict[str, dict[str, Any]] = {
     "window": {"local": {"window": 6}},
     "alternating": {"local": {"window": 6, "global_every": 2}},
+    "latent": {"mla": {}},
+    "latent queries": {"mla": {"q_rank": 12, "kv_rank": 20, "rope_dim": 4, "value_dim": 6}},
     "shared": {"cla": {"share": 2}},
     "all": {"gqa": {"kv_heads": 1}, "cla": {"share": 2}, "local": {"window": 3}},
 }

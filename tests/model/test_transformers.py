@@ -30,15 +30,34 @@ _LLAMA3 = {
     # Short, so that every band of frequencies (kept, blended, divided) occurs.
     "original_max_position_embeddings": 64,
 }
-CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mha": ("mha", {"num_key_value_heads": 4}),
-    "gqa-tied": ("gqa", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
-    "mqa-wide-heads": ("gqa", {"num_key_value_heads": 1, "head_dim": 24}),
+_LATENT = {
+    "kv_lora_rank": 12,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 10,
+    "first_k_dense_replace": 2,
+    "num_key_value_heads": 4,
+}
+# Our architecture, transformers' type, and what the config says.
+CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "mha": ("mha", "llama", {"num_key_value_heads": 4}),
+    "gqa-tied": ("gqa", "llama", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
+    "mqa-wide-heads": ("gqa", "llama", {"num_key_value_heads": 1, "head_dim": 24}),
     "llama3-rope": (
         "gqa",
+        "llama",
         {"num_key_value_heads": 2, "rope_parameters": {"rope_theta": 5e5, **_LLAMA3}},
     ),
-    "loud-eps": ("mha", {"num_key_value_heads": 4, "rms_norm_eps": 0.05}),
+    "loud-eps": ("mha", "llama", {"num_key_value_heads": 4, "rms_norm_eps": 0.05}),
+    "mistral": ("gqa", "mistral", {"num_key_value_heads": 2, "sliding_window": 8}),
+    "deepseek-v2": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": 14}),
+    "deepseek-v2-lite": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": None}),
+    "deepseek-v3": ("mla", "deepseek_v3", {**_LATENT, "q_lora_rank": 14}),
+    "deepseek-v3-halves": (
+        "mla",
+        "deepseek_v3",
+        {**_LATENT, "q_lora_rank": 14, "rope_interleave": False},
+    ),
 }
 PROMPTS = [tuple(range(3, 24)), (5,), (60, 2, 2, 9, 31, 7, 40)]
 NEW = 12
@@ -52,9 +71,9 @@ def checkpoint(
     with warnings.catch_warnings():
         # What its own imports deprecate is no concern of ours.
         warnings.simplefilter("ignore")
-        from transformers import LlamaConfig, LlamaForCausalLM
+        from transformers import AutoConfig, AutoModelForCausalLM
 
-    architecture, changes = CONFIGS[request.param]
+    architecture, kind, changes = CONFIGS[request.param]
     settings = {
         "vocab_size": 67,
         "hidden_size": 64,
@@ -66,7 +85,8 @@ def checkpoint(
         "attn_implementation": "eager",
     }
     torch.manual_seed(1)
-    model = LlamaForCausalLM(LlamaConfig(**settings | changes)).eval()
+    config = AutoConfig.for_model(kind, **settings | changes)
+    model = AutoModelForCausalLM.from_config(config).float().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name:

@@ -88,7 +88,8 @@ def _options(technique: Technique[Any]) -> Iterator[dict[str, Any]]:
     yield {}
     for key, info in technique.options.model_fields.items():
         tried: list[Any] = list(info.examples or [])
-        if info.annotation is bool:
+        # A flag with an empty list of examples is refused, with its reason, by `apply`.
+        if info.annotation is bool and info.examples is None:
             tried.append(not info.default)
         elif typing.get_origin(info.annotation) is typing.Literal:
             tried += typing.get_args(info.annotation)

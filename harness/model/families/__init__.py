@@ -1,32 +1,53 @@
 """The families of checkpoints that can be read: one module each, which imports no torch.
 
     shape(content, path) -> ModelShape     from the content of config.json
-    name(ours) -> str                      HuggingFace's name of one of our tensors
+    name(ours) -> str                      HuggingFace's name of the tensor that holds one of ours
+    part(ours, tensor, shape) -> tensor    ours, cut out of theirs and in our order
+    technique(shape) -> str                the architecture that leaves the model as it is
 
-A new family is a module here and its class in `FAMILIES`; mixers of its own are named in the shape.
+A technique that brings its own kind of layer brings its families too (`Technique.checkpoints`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from harness import registry
 from harness.shape import ModelShape
 
 # By the first entry of `architectures` in config.json.
-FAMILIES = {"LlamaForCausalLM": "llama"}
+_FAMILIES = {
+    "LlamaForCausalLM": "harness.model.families.llama",
+    "MistralForCausalLM": "harness.model.families.mistral",
+}
 
 
 class Family(Protocol):
-    """What a module of this folder gives."""
+    """What a family's module gives."""
 
     def shape(self, content: dict[str, Any], path: str) -> ModelShape:
         """The shape that a config declares; UsageError, which names the path, for what it lacks."""
 
     def name(self, ours: str) -> str:
-        """The tensor's name in the checkpoint."""
+        """The checkpoint's tensor that holds one of ours."""
+
+    def part(self, ours: str, tensor: Any, shape: ModelShape) -> Any:
+        """Our tensor, from the checkpoint's."""
+
+    def technique(self, shape: ModelShape) -> str:
+        """The architecture that leaves the model as it is."""
 
 
-def of(family: str) -> Family:
-    """The module of a family."""
-    return cast(Family, import_module(f"{__name__}.{family}"))
+def known() -> Mapping[str, str]:
+    """Module by class name: the families here, and those that techniques bring."""
+    found = dict(_FAMILIES)
+    for name in registry.names():
+        found |= registry.get(name).checkpoints
+    return found
+
+
+def of(module: str) -> Family:
+    """A family by its module's name."""
+    return cast(Family, import_module(module))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from harness.errors import UsageError, printable
-from harness.shape import ModelShape, RopeScaling
+from harness.model.families.fields import Foreign, Rope, rope_scaling
+from harness.shape import ModelShape
 from harness.suite.validation import validate
 
 # Two names of one function.
@@ -31,23 +32,9 @@ _OUTER_NAMES = {
 }
 
 
-class _Foreign(BaseModel):
-    """Part of somebody else's file: what this model does not read may stand there too."""
+class Config(Foreign):
+    """The keys of a Llama-like config."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class _Rope(_Foreign):
-    rope_type: str | None = None
-    type: str | None = None  # the older name of rope_type
-    rope_theta: PositiveFloat | None = None
-    factor: PositiveFloat | None = None
-    low_freq_factor: PositiveFloat | None = None
-    high_freq_factor: PositiveFloat | None = None
-    original_max_position_embeddings: PositiveInt | None = None
-
-
-class _Config(_Foreign):
     vocab_size: PositiveInt
     hidden_size: PositiveInt
     num_hidden_layers: PositiveInt
@@ -60,21 +47,26 @@ class _Config(_Foreign):
     mlp_bias: bool = False
     rms_norm_eps: PositiveFloat = 1e-6
     # transformers 5 moved the two settings below it into this one.
-    rope_parameters: _Rope | None = None
-    rope_scaling: _Rope | None = None
+    rope_parameters: Rope | None = None
+    rope_scaling: Rope | None = None
     rope_theta: PositiveFloat | None = None
     tie_word_embeddings: bool = False
     max_position_embeddings: PositiveInt = 2048
     eos_token_id: int | list[int] | None = None
 
     @property
-    def rope(self) -> _Rope:
-        return self.rope_parameters or self.rope_scaling or _Rope()
+    def rope(self) -> Rope:
+        """Wherever it stands."""
+        return self.rope_parameters or self.rope_scaling or Rope()
 
 
 def shape(content: dict[str, Any], path: str) -> ModelShape:
     """The shape that a config declares; UsageError for what this model does not compute."""
-    config = validate(_Config, content, lambda _: path)
+    return declared(validate(Config, content, lambda _: path), path)
+
+
+def declared(config: Config, path: str) -> ModelShape:
+    """The same from a config that was read."""
     heads = config.num_attention_heads
     found = ModelShape(
         vocab=config.vocab_size,
@@ -86,7 +78,7 @@ def shape(content: dict[str, Any], path: str) -> ModelShape:
         ff=config.intermediate_size,
         eps=config.rms_norm_eps,
         theta=config.rope.rope_theta or config.rope_theta or 10000.0,
-        rope_scaling=_rope_scaling(path, config.rope),
+        rope_scaling=rope_scaling(path, config.rope),
         tied=config.tie_word_embeddings,
         max_len=config.max_position_embeddings,
     )
@@ -104,7 +96,17 @@ def name(ours: str) -> str:
     return f"model.layers.{layer}.{_LAYER_NAMES[part]}.weight"
 
 
-def _unsupported(config: _Config, shape: ModelShape) -> str | None:
+def part(_ours: str, tensor: Any, _shape: ModelShape) -> Any:
+    """Every tensor is stored as it is used."""
+    return tensor
+
+
+def technique(shape: ModelShape) -> str:
+    """The architecture that leaves the model as it is."""
+    return "gqa" if shape.kv_heads < shape.heads else "mha"
+
+
+def _unsupported(config: Config, shape: ModelShape) -> str | None:
     """What the model asks for and this one does not compute, if anything."""
     for flag in ("attention_bias", "mlp_bias"):
         if getattr(config, flag):
@@ -119,19 +121,3 @@ def _unsupported(config: _Config, shape: ModelShape) -> str | None:
     if shape.head_dim < 2 or shape.head_dim % 2:
         return f"head_dim is {shape.head_dim}; rotary embedding needs an even one"
     return None
-
-
-def _rope_scaling(path: str, rope: _Rope) -> RopeScaling | None:
-    kind = rope.rope_type or rope.type or "default"
-    if kind == "default":
-        return None
-    if kind != "llama3":
-        raise UsageError(f"{path} scales rope by '{printable(kind)}'; supported: default, llama3")
-    factor, low, high = rope.factor, rope.low_freq_factor, rope.high_freq_factor
-    length = rope.original_max_position_embeddings
-    if factor is None or low is None or high is None or length is None:
-        needed = ("factor", "low_freq_factor", "high_freq_factor")
-        names = (*needed, "original_max_position_embeddings")
-        absent = next(name for name in names if getattr(rope, name) is None)
-        raise UsageError(f"{path}: rope scaling by llama3 lacks the key '{absent}'")
-    return RopeScaling(factor, low, high, length)
