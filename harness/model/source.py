@@ -15,6 +15,7 @@ from typing import Literal
 
 from harness.errors import UsageError, printable, unknown
 from harness.model import config
+from harness.model.families import of as family_of
 from harness.model.presets import INFLATED, PRESETS, Inflation
 from harness.shape import ModelShape
 
@@ -35,7 +36,7 @@ class ModelSource:
     checkpoint_hash: str | None = None
     eos: int | None = None
     tokenizer: Path | None = None
-    family: str = "llama"  # a name of `harness.model.families`: what the tensors are called
+    family: str = "harness.model.families.llama"  # what tensors are called in a checkpoint
     # Of an enlarged model: the trained one inside it, and how it was enlarged.
     base: ModelSource | None = None
     inflation: Inflation | None = None
@@ -43,7 +44,7 @@ class ModelSource:
     @property
     def architecture(self) -> str:
         """The technique that leaves the model as it is."""
-        return "gqa" if self.shape.kv_heads < self.shape.heads else "mha"
+        return family_of(self.family).technique(self.shape)
 
 
 def members() -> list[str]:

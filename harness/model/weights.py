@@ -59,8 +59,11 @@ def _read(
     source: ModelSource, shape: ModelShape, dtype: torch.dtype, device: str
 ) -> dict[str, Tensor]:
     assert source.folder is not None
-    called = families.of(source.family).name
-    wanted = {called(name): (name, size) for name, size in tensors(shape).items()}
+    family, sizes = families.of(source.family), tensors(shape)
+    # Several of ours may lie in one of theirs.
+    wanted: dict[str, list[str]] = {}
+    for name in sizes:
+        wanted.setdefault(family.name(name), []).append(name)
     found: dict[str, Tensor] = {}
     for path in weight_files(source.folder):
         try:
@@ -68,24 +71,25 @@ def _read(
                 for key in stream.keys():  # noqa: SIM118 - safe_open is no mapping
                     if key not in wanted:
                         continue
-                    name, size = wanted[key]
                     tensor = stream.get_tensor(key)
-                    if tuple(tensor.shape) != size:
-                        raise UsageError(
-                            f"{path}: tensor {key} is {list(tensor.shape)}, "
-                            f"the config asks for {list(size)}"
-                        )
                     if not tensor.is_floating_point():
                         raise UsageError(
                             f"{path}: tensor {key} holds {tensor.dtype}; a quantised checkpoint "
                             "is not read, since its numbers mean nothing without their scales"
                         )
-                    # A copy: on a CPU the tensor is a view of the mapped file, whose pages would
-                    # count as the case's memory.
-                    found[name] = tensor.to(dtype, copy=device == "cpu")
+                    for name in wanted[key]:
+                        part = family.part(name, tensor, shape)
+                        if tuple(part.shape) != sizes[name]:
+                            raise UsageError(
+                                f"{path}: tensor {key} is {list(tensor.shape)}, "
+                                f"the config asks for {list(sizes[name])}"
+                            )
+                        # A copy: on a CPU the tensor is a view of the mapped file, whose pages
+                        # would count as the case's memory.
+                        found[name] = part.to(dtype, copy=device == "cpu")
         except SafetensorError as error:
             raise UsageError(f"{path} is no readable safetensors file: {error}") from None
-    missing = [key for key, (name, _) in wanted.items() if name not in found]
+    missing = [key for key, ours in wanted.items() if ours[0] not in found]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise UsageError(f"{source.folder} lacks the tensor {missing[0]}{more}")
