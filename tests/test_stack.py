@@ -264,7 +264,7 @@ def test_trained_weights_are_not_contradicted() -> None:
         ("windows=(8,)*4", True), ("max_len=600", True), ("eps=1e-6", True), ("theta=5.0", True),
         ("vocab=7", False), ("width=8", False), ("layers=2", False), ("heads=16", False),
         ("head_dim=4", False), ("ff=0", False), ("tied=True", False), ("kv_share=2", False),
-        ("mixers=('a:B',)", False), ("extra=(('rank', 4),)", False),
+        ("mixers=('a:B',)*4", False), ("extra=(('rank', 4),)", False),
     ],
 )  # fmt: skip
 def test_only_what_tensors_depend_on_is_held_to_the_checkpoint(
