@@ -1,22 +1,21 @@
-"""How many times better a result is than the baseline at the same point, with an interval.
+"""How many times better a result is than another at the same point, with an interval.
 
 Pairs are formed by round: both sides of a round ran close in time, so that a drift of the machine
-cancels.
+cancels. What a ratio says is not decided here: `harness.analysis.judge` looks at all of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.results import Result
+from harness.metrics import Metric
 from harness.metrics import metric as find_metric
 from harness.suite.case import Case
 from harness.suite.points import GeneratePoint
-
-Verdict = Literal["better", "worse", "unclear"]
 
 # What two rows must share before one may be divided by the other, and how a sentence calls it.
 LIKENESS = (
@@ -34,9 +33,10 @@ LIKENESS = (
 class Ratio:
     """Times better than the baseline: above 1 is better whichever way the metric points.
 
-    For a metric that is neither better high nor low it is the plain quotient, without a verdict.
-    `value` is None exactly when `reason` says why; the bounds may be None beside a value, and then
-    `interval_reason` says why.
+    For a metric that is neither better high nor low it is the plain quotient. `value` is None
+    exactly when `reason` says why; the bounds may be None beside a value, and then
+    `interval_reason` says why. `logs` are the logarithms of the pairs' ratios; `exact` says that
+    the metric is counted and repeats to the digit on both sides.
     """
 
     value: float | None
@@ -45,7 +45,8 @@ class Ratio:
     n_pairs: int
     reason: str | None = None
     interval_reason: str | None = None
-    verdict: Verdict | None = None
+    logs: tuple[float, ...] = ()
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,23 +139,27 @@ def ratio(result: Result, baseline: Result, metric: str) -> Ratio:
     if any(not (a > 0 and b > 0) for a, b in pairs):
         return Ratio(None, None, None, 0, f"{metric} is zero or negative on one side")
     times = [b / a if direction == "lower" else a / b for a, b in pairs]
+    logs = tuple(math.log(t) for t in times)
     if len(times) == 1:
-        return Ratio(times[0], None, None, 1, None, "one pair; an interval needs two rounds")
+        alone = "one pair; an interval needs two rounds"
+        return Ratio(times[0], None, None, 1, None, alone, logs)
+    exact = counted(find_metric(metric)) and len(set(pairs)) == 1
     over = geometric_mean(times)
-    verdict = None if direction == "neither" else _verdict(over.low, over.high)
-    return Ratio(over.value, over.low, over.high, len(times), verdict=verdict)
+    return Ratio(over.value, over.low, over.high, len(times), None, None, logs, exact)
+
+
+def counted(metric: Metric) -> bool:
+    """Whether a metric follows from the work alone, whatever the machine does meanwhile.
+
+    Times, rates and energy do not, nor does the peak, which on a CPU is the system's bookkeeping.
+    """
+    noisy = metric.unit in ("ns", "J/token") or metric.unit.endswith("/s")
+    return not noisy and metric.name not in ("peak_bytes", "roofline_fraction")
 
 
 def baselines(results: Iterable[Result], label: str) -> dict[Point, Result]:
     """The results of the stack with that label, by their point."""
     return {point(r): r for r in results if r.case.label == label}
-
-
-def _verdict(low: float, high: float) -> Verdict:
-    """What an interval of times-better says."""
-    if low > 1:
-        return "better"
-    return "worse" if high < 1 else "unclear"
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Student's t with any positive number of degrees of freedom: tails and quantiles.
+"""Student's t with any positive number of degrees of freedom, and the beta distribution behind it.
 
 Where noise is pooled over cases the degrees are no whole number, and tests over a grid need tails
 of 1e-7 to many digits, so neither tables nor `1 - cdf` will do.
@@ -37,6 +37,15 @@ def quantile(tail: float, dof: float) -> float:
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if upper_tail(middle, dof) > tail else (low, middle)
+    return (low + high) / 2
+
+
+def beta_quantile(below: float, a: float, b: float) -> float:
+    """The x with P(X <= x) = below of the beta distribution."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beta(middle, 1 - middle, a, b) < below else (low, middle)
     return (low + high) / 2
 
 

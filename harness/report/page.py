@@ -89,7 +89,7 @@ def _line(line: Line, columns: int) -> str:
     if not line.cells:
         status = f'<td class="status text" colspan="{columns}">{line.status}, see below</td>'
         return f"<tr>{stack}{status}</tr>"
-    # The second cell is the ratio: its colour is the verdict of its interval.
+    # The second cell is the ratio: its colour is its verdict.
     cells = [
         f'<td class="{line.verdict}">{_told(cell)}</td>'
         if i == 1 and line.verdict

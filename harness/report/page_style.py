@@ -44,9 +44,9 @@ tr.point td {
 tr.point:hover td { background: none; }
 .results td:first-child { padding-left: 1.4rem; }
 .results tr.point td:first-child { padding-left: .8rem; }
-.better { color: var(--good); }
-.worse, .status { color: var(--bad); }
-.unclear, .note { color: var(--soft); }
+.improved { color: var(--good); }
+.regressed, .status { color: var(--bad); }
+.same, .unknown, .note { color: var(--soft); }
 .note { font-size: .85rem; margin: .5rem 0 0; }
 figure { margin: 0; }
 figure svg { width: 100%; height: auto; display: block; }

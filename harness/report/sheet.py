@@ -5,13 +5,15 @@ Terminal, Markdown and HTML lay out the same Sheet, so that they cannot disagree
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.ratios import Point, Verdict, baselines, point, ratio
+from harness.analysis.judge import Evidence, judge
+from harness.analysis.ratios import Point, Ratio, baselines, point, ratio
 from harness.analysis.results import WITH_NUMBERS, Result
 from harness.analysis.slopes import slopes
 from harness.analysis.state import states
+from harness.analysis.verdict import VerdictName
 from harness.errors import NothingMeasuredError, unknown
 from harness.metrics import METRICS
 from harness.report import conditions as told
@@ -46,7 +48,7 @@ class Line:
     is_baseline: bool
     status: str
     cells: tuple[str, ...]  # primary, ratio, then the other columns
-    verdict: Verdict | None
+    verdict: VerdictName | None  # of the ratio, among all of the table
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def order(results: Sequence[Result], label: str, stacks: Sequence[str]) -> list[
 
 def _blocks(results: Sequence[Result], label: str, columns: Sequence[str]) -> tuple[Block, ...]:
     against = baselines(results, label)
+    compared = _compared(results, against, columns[0])
     names = told.varying(results)
     grouped: dict[Point, list[Result]] = {}
     for result in results:
@@ -170,25 +173,45 @@ def _blocks(results: Sequence[Result], label: str, columns: Sequence[str]) -> tu
         w = at.workload
         title = f"batch {w.batch}, prompt {w.prompt_tokens}, new {w.new_tokens}"
         extra = told.named(members[0], names)
-        lines = tuple(_line(r, against.get(at), columns) for r in members)
+        lines = tuple(_line(r, against.get(at), compared.get(r.run_ids), columns) for r in members)
         blocks.append(Block(f"{title}, {extra}" if extra else title, lines))
     return tuple(blocks)
 
 
-def _line(result: Result, baseline: Result | None, columns: Sequence[str]) -> Line:
+def _compared(
+    results: Sequence[Result], against: Mapping[Point, Result], metric: str
+) -> dict[tuple[int, ...], tuple[Ratio, VerdictName | None]]:
+    """By its runs, each result's ratio to its baseline and what that says among all of them."""
+    ratios = {
+        result.run_ids: ratio(result, base, metric)
+        for result in results
+        if (base := against.get(point(result))) is not None and base is not result
+    }
+    judged = {key: r for key, r in ratios.items() if r.logs and _directed(metric)}
+    rulings = judge([Evidence(metric, r.logs, r.exact) for r in judged.values()])
+    verdicts = {key: found.verdict for key, found in zip(judged, rulings, strict=True)}
+    return {key: (found, verdicts.get(key)) for key, found in ratios.items()}
+
+
+def _directed(metric: str) -> bool:
+    return METRICS[metric].direction != "neither"
+
+
+def _line(
+    result: Result,
+    baseline: Result | None,
+    compared: tuple[Ratio, VerdictName | None] | None,
+    columns: Sequence[str],
+) -> Line:
     stack, is_baseline = result.case.label, result is baseline
     if result.status not in WITH_NUMBERS:
         return Line(stack, is_baseline, result.status, (), None)
     primary = columns[0]
     estimate = result.metrics.get(primary)
     verdict = None
-    if is_baseline:
-        times = "baseline"
-    elif baseline is None:
-        times = "no baseline"
-    else:
-        found = ratio(result, baseline, primary)
-        times, verdict = units.times(found), found.verdict
+    times = "baseline" if is_baseline else "no baseline"
+    if compared is not None:
+        times, verdict = units.times(compared[0]), compared[1]
     head = units.NOTHING
     if estimate is not None and estimate.value is not None:
         head = f"{units.value(primary, estimate.value)} {units.spread(estimate)}".rstrip()

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from harness.analysis.discovery import Q
+from harness.analysis.judge import MARGIN
 from harness.analysis.results import Result
 from harness.report.findings import Grid
 from harness.report.predicted import Predicted
 from harness.report.sheet import Line, Sheet, sheet
 from harness.store.rows import SweepRow
 
-_COLOURS = {"better": "green", "worse": "red", "unclear": "dim"}
+# Of a ratio's verdict; all others are dim.
+COLOURS = {"improved": "green", "regressed": "red"}
 _FORMULAS = "Formulas: harness list metrics."
 _GAP = 2  # blanks between columns
 _NARROW = 20  # below this a wrapped text is moved below its name
@@ -68,7 +71,9 @@ def legend(told: Sheet) -> str:
     """How to read the table."""
     return (
         f"vs {told.baseline}: times better by {told.titles[0]}, so above 1 is better, with the "
-        "95 % interval over pairs of processes of one round; +-: half-width of the 95 % interval."
+        "95 % interval over pairs of processes of one round; +-: half-width of the 95 % interval. "
+        f"A ratio is coloured where it is a discovery among all of the table (q = {Q:g}) and its "
+        f"interval is further than {100 * MARGIN:g} % from 1."
     )
 
 
@@ -118,7 +123,7 @@ def _line(line: Line, widths: Sequence[int]) -> Text:
     text = _row((stack, *line.cells), widths)
     if line.verdict is not None:
         start = widths[0] + _GAP + widths[1] + _GAP
-        text.stylize(_COLOURS[line.verdict], start, start + widths[2])
+        text.stylize(COLOURS.get(line.verdict, "dim"), start, start + widths[2])
     return text
 
 

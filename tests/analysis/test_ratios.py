@@ -1,7 +1,5 @@
 """Ratios: direction-aware, paired by round, and refused between unlike rows."""
 
-import math
-import random
 from types import ModuleType
 from typing import Any
 
@@ -22,10 +20,11 @@ def test_a_time_twice_as_short_is_two_times_better(example_sweep: ModuleType) ->
     fast = _result(example_sweep, "gqa", "tpot", [1e6, 1.1e6, 1.05e6])
     found = ratio(fast, base, "tpot")
     assert found.value == pytest.approx(2)
-    assert (found.n_pairs, found.verdict) == (3, "better")
+    assert found.n_pairs == 3
+    assert all(log > 0 for log in found.logs)
     back = ratio(base, fast, "tpot")
     assert back.value == pytest.approx(0.5)
-    assert back.verdict == "worse"
+    assert back.logs == pytest.approx([-log for log in found.logs])
 
 
 def test_a_throughput_twice_as_high_is_two_times_better(example_sweep: ModuleType) -> None:
@@ -34,13 +33,22 @@ def test_a_throughput_twice_as_high_is_two_times_better(example_sweep: ModuleTyp
     assert ratio(fast, base, "throughput").value == pytest.approx(2)
 
 
-def test_a_metric_without_a_direction_is_a_quotient_without_a_verdict(
-    example_sweep: ModuleType,
-) -> None:
+def test_a_metric_without_a_direction_is_a_quotient(example_sweep: ModuleType) -> None:
     base = _result(example_sweep, "mha", "intensity", [2.0, 2.0])
     other = _result(example_sweep, "gqa", "intensity", [6.0, 6.0])
-    found = ratio(other, base, "intensity")
-    assert (found.value, found.verdict) == (3.0, None)
+    assert ratio(other, base, "intensity").value == 3.0
+    assert ratio(base, other, "intensity").value == pytest.approx(1 / 3)
+
+
+def test_counts_that_repeat_are_exact_and_times_never_are(example_sweep: ModuleType) -> None:
+    """A peak that repeats is luck: on a CPU it is what the system happened to hand out."""
+    for metric, exact in (("state_bytes", True), ("peak_bytes", False), ("tpot", False)):
+        base = _result(example_sweep, "mha", metric, [9, 9])
+        other = _result(example_sweep, "gqa", metric, [3, 3])
+        assert ratio(other, base, metric).exact is exact, metric
+    moved = _result(example_sweep, "gqa", "state_bytes", [3, 4])
+    base = _result(example_sweep, "mha", "state_bytes", [9, 9])
+    assert ratio(moved, base, "state_bytes").exact is False
 
 
 def test_a_drift_that_both_sides_share_cancels(example_sweep: ModuleType) -> None:
@@ -67,7 +75,7 @@ def test_pairs_are_made_by_round_and_not_by_place(example_sweep: ModuleType) -> 
 def test_one_pair_has_a_value_and_a_reason_for_no_interval(example_sweep: ModuleType) -> None:
     base = _result(example_sweep, "mha", "tpot", [2e6])
     found = ratio(_result(example_sweep, "gqa", "tpot", [1e6]), base, "tpot")
-    assert (found.value, found.ci_low, found.verdict) == (2.0, None, None)
+    assert (found.value, found.ci_low) == (2.0, None)
     assert found.interval_reason is not None
 
 
@@ -138,22 +146,6 @@ def test_an_unknown_metric_is_refused(example_sweep: ModuleType) -> None:
     base = _result(example_sweep, "mha", "tpot", [1e6, 1e6])
     with pytest.raises(UsageError, match="did you mean 'tpot'"):
         ratio(base, base, "topt")
-
-
-def test_identical_programs_are_called_different_one_time_in_twenty(
-    example_sweep: ModuleType,
-) -> None:
-    """600 pairs of equal speed with a drift a round: 5 % false verdicts, standard error 0.9 %."""
-    noise = random.Random(5)
-    of, other = example_sweep.case("mha"), example_sweep.case("gqa")
-    wrong = 0
-    for _ in range(600):
-        drift = [math.exp(noise.gauss(0, 0.05)) for _ in range(3)]
-        sides = [[1e6 * d * math.exp(noise.gauss(0, 0.01)) for d in drift] for _ in range(2)]
-        base = example_sweep.rounds(of, "tpot", sides[0])
-        found = results([*base, *example_sweep.rounds(other, "tpot", sides[1], first_id=9)])
-        wrong += ratio(found[1], found[0], "tpot").verdict != "unclear"
-    assert 0.02 <= wrong / 600 <= 0.08
 
 
 def test_baselines_are_found_by_point(example_sweep: ModuleType) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.analysis.student import quantile, upper_tail
+from harness.analysis.student import beta_quantile, quantile, upper_tail
 
 # scipy 1.17.1, stats.t.sf(t, dof).
 SCIPY = (
@@ -42,3 +42,10 @@ def test_a_quantile_has_its_tail() -> None:
     for dof in (1, 2.5, 19, 400, 1e7):
         for tail in (0.5, 0.025, 1e-9):
             assert upper_tail(quantile(tail, dof), dof) == pytest.approx(tail, rel=1e-9)
+
+
+def test_quantiles_of_the_beta_distribution_in_closed_form() -> None:
+    """Beta(a, 1) has x**a below x, Beta(2, 2) is symmetric."""
+    assert beta_quantile(0.25, 3, 1) == pytest.approx(0.25 ** (1 / 3))
+    assert beta_quantile(0.25, 0.5, 1) == pytest.approx(0.0625)
+    assert beta_quantile(0.5, 2, 2) == pytest.approx(0.5)
