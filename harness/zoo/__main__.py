@@ -1,31 +1,19 @@
-"""`python -m harness.zoo`: train a model of the table, or write what a checkpoint holds."""
+"""`python -m harness.zoo`: list the table, train its models, compare the seeds of a family."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from harness.errors import HarnessError
-from harness.zoo import table
+from harness.errors import HarnessError, UsageError
+from harness.zoo import rows
+from harness.zoo.table import Entry
 
 HERE = Path(__file__).parent
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, run, and turn a user's mistake into one sentence; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m harness.zoo", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("tokenizer", help="train the family's tokenizer anew")
-    commands.add_parser("list", help="the table of models and budgets")
-    for command, text in (
-        ("train", "train a model to the end of its budget and write its folder"),
-        ("snapshot", "write a model's folder from its checkpoint, as far as it has come"),
-    ):
-        sub = commands.add_parser(command, help=text)
-        sub.add_argument("name", help=f"one of {', '.join(table.names())}")
-        sub.add_argument("--out", type=Path, help="write model and checkpoint here")
-        if command == "train":
-            sub.add_argument("--resume", action="store_true", help="go on from the checkpoint")
-    arguments = parser.parse_args(argv)
+    arguments = _parser().parse_args(argv)
     try:
         run(arguments)
     except HarnessError as error:
@@ -34,28 +22,79 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harness.zoo", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("tokenizer", help="train the family's tokenizer anew")
+    commands.add_parser("list", help="the table of models, budgets, costs and what came out")
+    commands.add_parser("family", help="differences between architectures beside the seeds' spread")
+    train = commands.add_parser("train", help="train to the end of the budget, write the folder")
+    train.add_argument("name", nargs="?", help=f"one of {', '.join(rows.names())}")
+    train.add_argument(
+        "--all", action="store_true", help="every model that is not finished, in the table's order"
+    )
+    train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    train.add_argument(
+        "--out", type=Path, help="write model and checkpoint here; with --all a folder each"
+    )
+    snapshot = commands.add_parser("snapshot", help="the folder, from the last checkpoint")
+    snapshot.add_argument("name", help="a model of the table")
+    snapshot.add_argument("--out", type=Path, help="where model and checkpoint are")
+    return parser
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Carry out one command. Heavy imports happen here, after the arguments are known good."""
     if arguments.command == "list":
-        for entry in table.TABLE:
-            print(f"{entry.name}: {entry.summary}; {entry.budget.tokens:,} tokens")
-        return
-    from harness.zoo import corpus, tokenizer
+        from harness.zoo import listing
+
+        print(listing.render())
+    elif arguments.command == "family":
+        from harness.zoo import family
+
+        print(family.render())
+    elif arguments.command == "tokenizer":
+        from harness.zoo import corpus, tokenizer
+
+        tokenizer.train(corpus.read()).save(str(tokenizer.PATH))
+        print(f"{tokenizer.PATH}: {tokenizer.digest()}")
+    elif arguments.command == "train" and arguments.all:
+        if arguments.name:
+            raise UsageError(f"--all trains every model; '{arguments.name}' names one")
+        _train_all(arguments.out)
+    elif not arguments.name:
+        raise UsageError("train needs the name of a model, or --all")
+    else:
+        _one(rows.get(arguments.name), arguments)
+
+
+def _one(entry: Entry, arguments: argparse.Namespace) -> None:
+    """Train one model, or write it out as far as it has come."""
+    from harness.zoo import corpus, publish
 
     novels = corpus.read()
-    if arguments.command == "tokenizer":
-        tokenizer.train(novels).save(str(tokenizer.PATH))
-        print(f"{tokenizer.PATH}: {tokenizer.digest()}")
-        return
-    entry = table.get(arguments.name)
-    from harness.zoo import publish
-
     folder = arguments.out or HERE / "models" / entry.name
     kept = (arguments.out or HERE / "checkpoints") / f"{entry.name}.checkpoint"
     if arguments.command == "snapshot":
         publish.snapshot(entry, novels, kept, folder)
     else:
         publish.trained(entry, novels, kept, folder, resume=arguments.resume)
+
+
+def _train_all(out: Path | None) -> None:
+    """Train what is not finished yet; an interruption costs at most a hundred steps."""
+    from harness.zoo import corpus, publish
+
+    novels = corpus.read()
+    models, checkpoints = (out or HERE) / "models", (out or HERE) / "checkpoints"
+    for entry in rows.TABLE:
+        folder = models / entry.name
+        if publish.finished(entry, folder):
+            print(f"{entry.name}: finished")
+            continue
+        kept = checkpoints / f"{entry.name}.checkpoint"
+        # A checkpoint of another recipe is refused with a sentence: it may be somebody's hours.
+        publish.trained(entry, novels, kept, folder, resume=True, models=models)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,20 @@ import hashlib
 import platform
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-import tokenizers
 import torch
 
+from harness.errors import UsageError
 from harness.records import Record
-from harness.zoo import checkpoint, corpus, evaluate, network, stream
+from harness.zoo import checkpoint, network
+from harness.zoo.pair import Pair
 from harness.zoo.table import Entry
 
 # The file beside the weights that holds the record.
 NAME = "card.json"
 LICENCE = "Apache-2.0 (weights); the corpus is in the public domain"
+TASK_LICENCE = "Apache-2.0 (weights); the data are drawn from a seed"
 
 
 class Losses(Record):
@@ -27,8 +30,8 @@ class Losses(Record):
     by_position: dict[str, float]  # "start-end": nats a token
 
 
-class Card(Record):
-    """One trained model in figures. Losses are in nats a token."""
+class Made(Record):
+    """What every trained model tells: how it was made, and of what its files are."""
 
     model: str
     summary: str
@@ -37,19 +40,13 @@ class Card(Record):
     parameters: int
     steps: int
     tokens: int
-    epochs: float
     cpu_seconds: float
     train_loss: float  # mean over the last stretch of the curve
-    held_out: tuple[Losses, ...]
-    unigram: float
-    bigram: float
     curve: tuple[checkpoint.Point, ...]
-    corpus_sha256: str
-    tokenizer_sha256: str
     weights_sha256: str
     torch: str
     cpu: str
-    licence: str = LICENCE
+    storage: str = "float32"
 
     @property
     def finished(self) -> bool:
@@ -57,65 +54,83 @@ class Card(Record):
         return self.steps == self.budget["steps"]
 
 
-def make(
-    entry: Entry,
-    net: network.Network,
-    progress: checkpoint.Progress,
-    novels: list[corpus.Novel],
-    tokenizer: tokenizers.Tokenizer,
-    folder: Path,
-) -> Card:
-    """Judge a network that `export.write` has put into `folder`."""
-    train = stream.training_tokens(novels, tokenizer)
-    held_out = []
-    for length in (entry.budget.short, entry.budget.long):
-        windows, text_bytes = stream.held_out_windows(novels, tokenizer, length)
-        judged = evaluate.held_out(net, windows)
-        bits = evaluate.bits_per_byte(judged.loss, windows[:, 1:].numel(), text_bytes)
-        held_out.append(
-            Losses(
-                window=length,
-                windows=len(windows),
-                loss=judged.loss,
-                bits_per_byte=bits,
-                by_position=evaluate.bands(judged.by_position),
-            )
-        )
-    windows, _ = stream.held_out_windows(novels, tokenizer, entry.budget.short)
-    unigram, bigram = evaluate.counting_bars(train, windows, entry.architecture.vocab)
-    tokens = progress.step * entry.budget.step_tokens
+class Card(Made):
+    """A model of text in figures. Losses are in nats a token."""
+
+    epochs: float
+    held_out: tuple[Losses, ...]
+    by_context: dict[str, float] | None = None  # tokens told before: loss of the same tokens
+    unigram: float
+    bigram: float
+    corpus_sha256: str
+    tokenizer_sha256: str
+    licence: str = LICENCE
+    start: str | None = None  # the model it began from
+    teacher: str | None = None  # the model it learned from
+    kl_weight: float | None = None  # share of the teacher's divergence in the loss
+    rounding: float | None = None  # held-out loss added by `storage`, where that is no float32
+    pair: Pair | None = None  # beside its teacher
+
+
+class TaskCard(Made):
+    """A model of a task in figures: the share of held-out questions it answers right."""
+
+    task: dict[str, int | str]
+    accuracy: dict[str, float]  # by what was asked: "16 pairs", "distance 64"
+    chance: float  # of guessing among all values
+    licence: str = TASK_LICENCE
+
+
+def common(
+    entry: Entry, net: network.Network, progress: checkpoint.Progress, folder: Path
+) -> dict[str, Any]:
+    """The fields of `Made` for a network that `export.write` has put into `folder`."""
     pending = progress.loss_sum / progress.loss_count if progress.loss_count else None
-    return Card(
-        model=entry.name,
-        summary=entry.summary,
-        architecture=asdict(entry.architecture),
-        budget=asdict(entry.budget),
-        parameters=sum(weight.numel() for weight in net.parameters()),
-        steps=progress.step,
-        tokens=tokens,
-        epochs=tokens / len(train),
-        cpu_seconds=progress.cpu_seconds,
-        train_loss=progress.curve[-1].train_loss if pending is None else pending,
-        held_out=tuple(held_out),
-        unigram=unigram,
-        bigram=bigram,
-        curve=progress.curve,
-        corpus_sha256=corpus.digest(novels),
-        tokenizer_sha256=file_sha256(folder / "tokenizer.json"),
-        weights_sha256=file_sha256(folder / "model.safetensors"),
-        torch=torch.__version__,
-        cpu=f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, 1 thread",
-    )
+    return {
+        "model": entry.name,
+        "summary": entry.summary,
+        "architecture": asdict(entry.architecture),
+        "budget": asdict(entry.budget),
+        "parameters": sum(weight.numel() for weight in net.parameters()),
+        "steps": progress.step,
+        "tokens": progress.step * entry.budget.step_tokens,
+        "cpu_seconds": progress.cpu_seconds,
+        "train_loss": progress.curve[-1].train_loss if pending is None else pending,
+        "curve": progress.curve,
+        "weights_sha256": file_sha256(folder / "model.safetensors"),
+        "torch": torch.__version__,
+        "cpu": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, 1 thread",
+        "storage": entry.storage,
+    }
 
 
-def write(folder: Path, card: Card) -> None:
+def write(folder: Path, card: Made) -> None:
     """Write the record into a model's folder."""
-    (folder / NAME).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    text = card.model_dump_json(indent=2, exclude_none=True)
+    (folder / NAME).write_text(text + "\n", encoding="utf-8")
 
 
 def read(folder: Path) -> Card:
-    """The record of a model's folder."""
-    return Card.model_validate_json((folder / NAME).read_text(encoding="utf-8"))
+    """The record of a folder whose model learned text."""
+    return Card.model_validate_json(_text(folder))
+
+
+def read_task(folder: Path) -> TaskCard:
+    """The record of a folder whose model learned a task."""
+    return TaskCard.model_validate_json(_text(folder))
+
+
+def read_any(folder: Path) -> Card | TaskCard:
+    """The record of a model's folder; UsageError where there is none."""
+    kind = TaskCard if '"task":' in _text(folder) else Card
+    return kind.model_validate_json(_text(folder))
+
+
+def _text(folder: Path) -> str:
+    path = folder / NAME
+    if not path.is_file():
+        raise UsageError(f"no card at '{path}'; `python -m harness.zoo train` writes one")
+    return path.read_text(encoding="utf-8")
 
 
 def file_sha256(path: Path) -> str:

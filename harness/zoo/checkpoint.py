@@ -22,6 +22,7 @@ class Point(Record):
     step: int
     train_loss: float
     held_out_loss: float
+    accuracy: float | None = None  # of a task's held-out questions
 
 
 class Progress(Record):

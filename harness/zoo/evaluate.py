@@ -12,6 +12,10 @@ from harness.zoo.network import Network
 # Positions whose losses are averaged together: [start, end) of the predicting token.
 BANDS = ((0, 4), (4, 16), (16, 64), (64, 128), (128, 256), (256, 512), (512, 1024))
 
+# Tokens at the end of a window judged with each of these numbers of tokens before the first.
+JUDGED = 16
+CONTEXTS = (16, 48, 112, 240)
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -31,6 +35,24 @@ def held_out(network: Network, windows: Tensor, rows: int = 8) -> HeldOut:
             total += losses.double().sum(0)
     mean = total / len(windows)
     return HeldOut(loss=mean.mean().item(), by_position=tuple(mean.tolist()))
+
+
+def by_context(network: Network, windows: Tensor, rows: int = 8) -> dict[str, float]:
+    """Mean loss of the last tokens of windows [W, 257], by how many tokens they are told before.
+
+    Every figure is of the same tokens, so unlike losses by position it compares no two texts.
+    """
+    found = {}
+    with torch.inference_mode():
+        for context in CONTEXTS:
+            total = 0.0
+            for part in torch.split(windows[:, -JUDGED - context :], rows):
+                logits = network(part[:, :-1])[:, -JUDGED:]  # [B, JUDGED, V]
+                wanted = part[:, -JUDGED:].flatten()
+                losses = functional.cross_entropy(logits.flatten(0, 1), wanted, reduction="sum")
+                total += losses.item()
+            found[str(context)] = total / (len(windows) * JUDGED)
+    return found
 
 
 def bands(by_position: tuple[float, ...]) -> dict[str, float]:

@@ -12,39 +12,50 @@ from torch import Tensor
 
 from harness.errors import UsageError
 from harness.zoo import network, tokenizer
-from harness.zoo.table import Architecture
+from harness.zoo.table import Architecture, Storage
 
+MODELS = Path(__file__).parent / "models"
 # HuggingFace puts the decoder under this name; the tied head is not written.
 PREFIX = "model."
+# What weights may be stored in; they are trained, and computed with, in float32.
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
-def write(folder: Path, net: network.Network, tokenizer_path: Path = tokenizer.PATH) -> None:
-    """Write config, weights (float32) and tokenizer into `folder`.
+def write(
+    folder: Path,
+    net: network.Network,
+    storage: Storage = "float32",
+    tokenizer_path: Path | None = tokenizer.PATH,
+) -> None:
+    """Write config, weights and tokenizer into `folder`.
 
-    Raises UsageError for an architecture that has no HuggingFace class here.
+    Weights are rounded to the dtype named by `storage` on the way. What is no Llama has no config,
+    so no loader mistakes it for one; what learned a task has no tokenizer.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        "config.json": config(net.architecture),
-        "generation_config.json": {
+    files: dict[str, dict[str, Any]] = {}
+    if net.architecture.llama_shaped:
+        files["config.json"] = config(net.architecture, storage, text=tokenizer_path is not None)
+    if tokenizer_path is not None:
+        files["generation_config.json"] = {
             "bos_token_id": tokenizer.BOS_ID,
             "eos_token_id": tokenizer.EOS_ID,
             "do_sample": False,
-        },
-        "tokenizer_config.json": {
+        }
+        files["tokenizer_config.json"] = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "bos_token": tokenizer.BOS,
             "eos_token": tokenizer.EOS,
             "clean_up_tokenization_spaces": False,
             "model_max_length": net.architecture.max_len,
-        },
-    }
+        }
+        shutil.copyfile(tokenizer_path, folder / "tokenizer.json")
     for name, content in files.items():
         text = json.dumps(content, indent=2) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
-    shutil.copyfile(tokenizer_path, folder / "tokenizer.json")
     weights = folder / "model.safetensors"
-    save_file(tensors(net), weights, metadata={"format": "pt"})
+    kept = {name: tensor.to(DTYPES[storage]) for name, tensor in tensors(net).items()}
+    save_file(kept, weights, metadata={"format": "pt"})
     # safetensors keeps the mode of its temporary file, which only the owner can read.
     weights.chmod(0o644)
 
@@ -54,12 +65,18 @@ def tensors(net: network.Network) -> dict[str, Tensor]:
     return {PREFIX + name: weight.detach() for name, weight in net.named_parameters()}
 
 
-def config(architecture: Architecture) -> dict[str, Any]:
-    """The Llama config of an architecture; UsageError for mixers that Llama does not have."""
+def config(
+    architecture: Architecture, storage: Storage = "float32", *, text: bool = True
+) -> dict[str, Any]:
+    """The Llama config of an architecture that learned text or a task, whose sequences do not end.
+
+    Raises UsageError for layers that Llama does not have.
+    """
     a = architecture
-    if set(a.mixers) != {"attention"}:
+    if not a.llama_shaped:
         raise UsageError(
-            f"mixers {', '.join(a.mixers)} have no HuggingFace class; only 'attention' is exported"
+            f"layers of {', '.join(a.mixers)} with a feed-forward of {a.ff} have no HuggingFace "
+            "class; only 'attention' with a feed-forward has one"
         )
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -80,17 +97,23 @@ def config(architecture: Architecture) -> dict[str, Any]:
         "mlp_bias": False,
         "tie_word_embeddings": True,
         "bos_token_id": tokenizer.BOS_ID,
-        "eos_token_id": tokenizer.EOS_ID,
-        "torch_dtype": "float32",
+        "eos_token_id": tokenizer.EOS_ID if text else None,
+        "torch_dtype": storage,
         "use_cache": True,
     }
 
 
-def read(folder: Path, architecture: Architecture) -> network.Network:
-    """Load exported weights; UsageError for a file that is missing, broken or of other shapes."""
+def weights_file(folder: Path) -> Path:
+    """The weights of a model's folder; UsageError where there are none."""
     path = folder / "model.safetensors"
     if not path.is_file():
         raise UsageError(f"no weights at '{path}'; `python -m harness.zoo train` writes them")
+    return path
+
+
+def read(folder: Path, architecture: Architecture) -> network.Network:
+    """Load exported weights; UsageError for a file that is missing, broken or of other shapes."""
+    path = weights_file(folder)
     try:
         loaded = load_file(path)
     except SafetensorError as error:

@@ -16,6 +16,11 @@ from harness.zoo.table import Architecture
 # Standard deviation of the initial weights (GPT-2's); projections into the residual stream are
 # divided by sqrt(2 L) so that its variance does not grow with depth.
 INITIAL_STD = 0.02
+# Tokens that the short convolution sees, and the spread of its initial weights, which keeps the
+# size of what passes through.
+CONV_WIDTH = 4
+CONV_STD = CONV_WIDTH**-0.5
+INTO_STREAM = ("o_proj.weight", "down_proj.weight")
 
 
 class Attention(nn.Module):
@@ -46,6 +51,26 @@ class Attention(nn.Module):
         return projected
 
 
+class ConvAttention(nn.Module):
+    """Attention behind a short causal convolution (arXiv:2312.04927, section 4).
+
+    Recalling a value by its key takes two steps: give each value the key before it, then look the
+    key up. The convolution does the first, which attention alone learns late or never.
+    """
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        width = architecture.width
+        self.conv = nn.Conv1d(width, width, CONV_WIDTH, groups=width, bias=False)
+        self.attention = Attention(architecture)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """[B, T, D] to [B, T, D]; `cos` and `sin` are [T, H]."""
+        before = functional.pad(x.mT, (CONV_WIDTH - 1, 0))  # [B, D, T+3]
+        out: Tensor = self.attention(x + self.conv(before).mT, cos, sin)
+        return out
+
+
 class FeedForward(nn.Module):
     """SwiGLU: down(silu(gate(x)) * up(x)) (arXiv:2002.05202)."""
 
@@ -64,23 +89,30 @@ class FeedForward(nn.Module):
 # A mixer is built from the architecture and called with (x, cos, sin). Architectures to come
 # add their class here and their name to a row of the table.
 MIXERS: Mapping[str, Callable[[Architecture], nn.Module]] = MappingProxyType(
-    {"attention": Attention}
+    {"attention": Attention, "conv-attention": ConvAttention}
 )
 
 
 class Layer(nn.Module):
-    """One pre-norm block: a token mixer, then the feed-forward, each added to the stream."""
+    """One pre-norm block: a token mixer, then the feed-forward, each added to the stream.
+
+    With a feed-forward of width 0 the mixer stands alone.
+    """
 
     def __init__(self, architecture: Architecture, index: int) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(architecture.width, eps=architecture.eps)
         self.self_attn = MIXERS[architecture.mixer(index)](architecture)
-        self.post_attention_layernorm = nn.RMSNorm(architecture.width, eps=architecture.eps)
-        self.mlp = FeedForward(architecture)
+        self.has_mlp = architecture.ff > 0
+        if self.has_mlp:
+            self.post_attention_layernorm = nn.RMSNorm(architecture.width, eps=architecture.eps)
+            self.mlp = FeedForward(architecture)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """[B, T, D] to [B, T, D]."""
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
+        if not self.has_mlp:
+            return x
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -113,8 +145,10 @@ def build(architecture: Architecture, seed: int) -> Network:
         for name, weight in network.named_parameters():
             if weight.ndim < 2:
                 continue
-            into_stream = name.endswith(("o_proj.weight", "down_proj.weight"))
-            weight.normal_(std=residual_std if into_stream else INITIAL_STD, generator=generator)
+            std = residual_std if name.endswith(INTO_STREAM) else INITIAL_STD
+            if name.endswith("conv.weight"):
+                std = CONV_STD
+            weight.normal_(std=std, generator=generator)
     return network
 
 

@@ -7,10 +7,12 @@ import numpy as np
 import tokenizers
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from harness.errors import UsageError
 from harness.zoo.corpus import Novel
 from harness.zoo.table import Budget
+from harness.zoo.tasks import NO_ANSWER
 from harness.zoo.tokenizer import BOS_ID, EOS_ID
 
 # A chapter is a document: its end is what `</s>` means.
@@ -19,10 +21,20 @@ CHAPTER = re.compile(r"^(?=(?:CHAPTER|Chapter) )", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows of one step: `targets` is `tokens` one place further. Both [B, T], int64."""
+    """Windows of one step. Both [B, T], int64; a negative target is not learned."""
 
     tokens: Tensor
     targets: Tensor
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy in nats of logits [..., V] over the targets [...] that are not negative.
+
+    Every negative target is -1 (`tasks.NO_ANSWER`).
+    """
+    return functional.cross_entropy(
+        logits.float().flatten(0, -2), targets.flatten(), ignore_index=NO_ANSWER
+    )
 
 
 def training_tokens(novels: list[Novel], tokenizer: tokenizers.Tokenizer) -> Tensor:

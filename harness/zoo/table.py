@@ -1,10 +1,12 @@
-"""The one table of the zoo: what each model is, and the budget it is trained with."""
+"""The records of the zoo's one table: what a model is, and the budget it is trained with."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.errors import unknown
+from harness.zoo.tasks import Task
 from harness.zoo.tokenizer import ENTRIES
+
+Storage = Literal["float32", "float16"]
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,7 @@ class Architecture:
     """A decoder-only model in numbers, by the alphabet of `harness.shape`.
 
     `mixers` names the token mixer of each layer (see `network.MIXERS`); one name serves all layers.
+    With `ff` 0 the layers have no feed-forward.
     """
 
     layers: int  # L
@@ -29,6 +32,11 @@ class Architecture:
     def mixer(self, layer: int) -> str:
         """The name of the mixer of one layer."""
         return self.mixers[layer % len(self.mixers)]
+
+    @property
+    def llama_shaped(self) -> bool:
+        """Whether HuggingFace's Llama class, and so the engine, computes this model."""
+        return set(self.mixers) == {"attention"} and self.ff > 0
 
 
 @dataclass(frozen=True)
@@ -61,44 +69,52 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Another row's weights as the beginning of a training.
+
+    `layers` says for each layer of this model which layer of the other one it is; None is a new
+    layer that adds nothing at first.
+    """
+
+    model: str
+    layers: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A trained row to learn from: the loss is `weight` x KL(teacher, model) + (1 - `weight`) x
+    the cross entropy of the text (arXiv:1503.02531, at temperature 1)."""
+
+    model: str
+    weight: float
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One row of the table: a model of a family."""
+    """One row of the table: a model of a family.
+
+    It learns text, or the questions of a `task`. `storage` is what its weights are rounded to when
+    they are written.
+    """
 
     name: str
     summary: str
     architecture: Architecture
     budget: Budget
+    start: Start | None = None
+    teacher: Teacher | None = None
+    task: Task | None = None
+    storage: Storage = "float32"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Rows that must be trained before this one."""
+        return tuple(other.model for other in (self.start, self.teacher) if other is not None)
 
 
-# Tuned on 300,000 tokens of small-mha, held-out nats: 1,024 tokens a step gave 4.00 at 1e-3, 3.86
-# at 2e-3 and 4.51 at 4e-3; 2,048 tokens gave 4.77 at 3e-3. float32 trains faster than bfloat16
-# autocast where the CPU has no bfloat16 matrix unit (3,290 against 1,970 tokens a CPU-second).
-_SMALL = Budget(steps=4400, learning_rate=1.5e-3)
+@dataclass(frozen=True)
+class Slot:
+    """A place in a family for an architecture that nothing here can train yet."""
 
-TABLE: tuple[Entry, ...] = (
-    Entry(
-        name="small-mha",
-        summary="multi-head attention: 8 query heads, each with its own key/value head",
-        architecture=Architecture(layers=4, heads=8, kv_heads=8),
-        budget=_SMALL,
-    ),
-    Entry(
-        name="small-gqa",
-        summary="grouped-query attention: 8 query heads, 4 of them share a key/value head",
-        architecture=Architecture(layers=4, heads=8, kv_heads=2),
-        budget=_SMALL,
-    ),
-)
-
-
-def names() -> list[str]:
-    """Every model of the table, in its order."""
-    return [entry.name for entry in TABLE]
-
-
-def get(name: str) -> Entry:
-    """The row of one model; UsageError for a name that is not in the table."""
-    for entry in TABLE:
-        if entry.name == name:
-            return entry
-    raise unknown("zoo model", name, names())
+    name: str
+    reason: str

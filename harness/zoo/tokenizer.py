@@ -36,7 +36,7 @@ def train(novels: list[Novel]) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def load(path: Path = PATH, entries: int = ENTRIES) -> tokenizers.Tokenizer:
+def load(path: Path = PATH, entries: int | None = ENTRIES) -> tokenizers.Tokenizer:
     """Read a tokenizer; UsageError where it is missing or has more than `entries` entries."""
     if not path.is_file():
         raise UsageError(f"no tokenizer at '{path}'; `python -m harness.zoo tokenizer` trains it")
@@ -45,7 +45,7 @@ def load(path: Path = PATH, entries: int = ENTRIES) -> tokenizers.Tokenizer:
     # The library raises a plain Exception for everything.
     except Exception as error:
         raise UsageError(f"cannot read the tokenizer '{path}': {error}") from error
-    if tokenizer.get_vocab_size() > entries:
+    if entries is not None and tokenizer.get_vocab_size() > entries:
         raise UsageError(
             f"the tokenizer '{path}' has {tokenizer.get_vocab_size()} entries and does not fit "
             f"a model with a vocabulary of {entries}"

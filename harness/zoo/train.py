@@ -14,12 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.zoo import checkpoint, corpus, evaluate, network, stream
+from harness.zoo import checkpoint, corpus, export, material, network, start, stream
 from harness.zoo.table import Budget, Entry
 
-# Steps between two points of the curve, and held-out windows judged at each.
+# Steps between two points of the curve.
 CURVE_STEPS = 200
-CURVE_WINDOWS = 64
 # Steps between two checkpoints.
 CHECKPOINT_STEPS = 100
 # Gradients are scaled down to this norm.
@@ -32,6 +31,14 @@ class Trained:
 
     network: network.Network
     progress: checkpoint.Progress
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A teacher at work, and the share of its divergence in the loss (see `table.Teacher`)."""
+
+    network: network.Network
+    weight: float
 
 
 @contextmanager
@@ -52,6 +59,7 @@ def train(
     tokenizer: tokenizers.Tokenizer,
     path: Path,
     *,
+    models: Path = export.MODELS,
     resume: bool = False,
     stop: int | None = None,
     tell: Callable[[checkpoint.Progress], None] | None = None,
@@ -63,16 +71,17 @@ def train(
         novels: the corpus.
         tokenizer: the family's tokenizer.
         path: where the checkpoint is kept.
+        models: the folder of the models that the row starts from or learns from.
         resume: go on from the checkpoint, where there is one.
         stop: end after this many steps instead of the budget's, as an interruption would.
         tell: called after each point of the curve.
     """
-    recipe = digest(entry, novels, tokenizer)
-    tokens = stream.training_tokens(novels, tokenizer)
-    windows, _ = stream.held_out_windows(novels, tokenizer, entry.budget.short)
-    windows = windows[:: max(1, len(windows) // CURVE_WINDOWS)]
-
-    net = network.build(entry.architecture, entry.budget.seed)
+    recipe = digest(entry, novels, tokenizer, models)
+    learned = material.of(entry, novels, tokenizer)
+    guide = None
+    if entry.teacher is not None:
+        guide = Guide(start.read(entry.teacher.model, models), entry.teacher.weight)
+    net = start.weights(entry, models)
     optimizer = make_optimizer(net, entry.budget)
     progress = checkpoint.Progress(
         model=entry.name, recipe=recipe, step=0, cpu_seconds=0, loss_sum=0, loss_count=0, curve=()
@@ -83,31 +92,35 @@ def train(
 
     last = entry.budget.steps if stop is None else min(stop, entry.budget.steps)
     while progress.step < last:
-        start = time.process_time()
-        loss = train_step(net, optimizer, entry.budget, tokens, progress.step)
+        began = time.process_time()
+        batch = learned.batch(progress.step)
+        loss = train_step(net, optimizer, entry.budget, batch, progress.step, guide)
         progress = progress.model_copy(
             update={
                 "step": progress.step + 1,
                 "loss_sum": progress.loss_sum + loss,
                 "loss_count": progress.loss_count + 1,
-                "cpu_seconds": progress.cpu_seconds + time.process_time() - start,
             }
         )
-        if progress.step % CURVE_STEPS == 0 or progress.step == entry.budget.steps:
-            progress = mark(progress, evaluate.held_out(net, windows).loss)
-            if tell is not None:
-                tell(progress)
+        marked = progress.step % CURVE_STEPS == 0 or progress.step == entry.budget.steps
+        if marked:
+            progress = mark(progress, learned.judge(net))
+        spent = progress.cpu_seconds + time.process_time() - began
+        progress = progress.model_copy(update={"cpu_seconds": spent})
+        if marked and tell is not None:
+            tell(progress)
         if progress.step % CHECKPOINT_STEPS == 0 or progress.step == last:
             checkpoint.save(path, progress, state(net, optimizer))
     return Trained(network=net, progress=progress)
 
 
-def mark(progress: checkpoint.Progress, held_out_loss: float) -> checkpoint.Progress:
+def mark(progress: checkpoint.Progress, judged: material.Judged) -> checkpoint.Progress:
     """Add a point to the curve and begin a new mean of the training loss."""
     point = checkpoint.Point(
         step=progress.step,
         train_loss=progress.loss_sum / progress.loss_count,
-        held_out_loss=held_out_loss,
+        held_out_loss=judged.loss,
+        accuracy=judged.accuracy,
     )
     return progress.model_copy(
         update={"loss_sum": 0.0, "loss_count": 0, "curve": (*progress.curve, point)}
@@ -118,21 +131,33 @@ def train_step(
     net: network.Network,
     optimizer: torch.optim.Optimizer,
     budget: Budget,
-    tokens: Tensor,
+    batch: stream.Batch,
     step: int,
+    guide: Guide | None = None,
 ) -> float:
-    """One update, and the mean loss in nats a token before it."""
-    batch = stream.batch(tokens, budget, step)
+    """One update, and the mean cross entropy in nats a token before it."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(budget, step)
     with torch.autocast("cpu", torch.bfloat16, enabled=budget.precision == "bfloat16"):
         logits = net(batch.tokens)  # [B, T, V]
-    loss = functional.cross_entropy(logits.float().flatten(0, 1), batch.targets.flatten())
+    loss = stream.loss(logits, batch.targets)
+    told = loss.item()
+    if guide is not None:
+        loss = (1 - guide.weight) * loss + guide.weight * divergence(guide.network, logits, batch)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(net.parameters(), GRADIENT_NORM)
     optimizer.step()
-    return loss.item()
+    return told
+
+
+def divergence(teacher: network.Network, logits: Tensor, batch: stream.Batch) -> Tensor:
+    """Mean KL divergence in nats a token from the teacher's distributions to those of `logits`."""
+    with torch.no_grad():
+        wanted = functional.log_softmax(teacher(batch.tokens), -1)  # [B, T, V]
+    found = functional.log_softmax(logits.float(), -1)
+    total = functional.kl_div(found, wanted, reduction="sum", log_target=True)
+    return total / batch.tokens.numel()
 
 
 def learning_rate(budget: Budget, step: int) -> float:
@@ -177,12 +202,21 @@ def restore(
         }
 
 
-def digest(entry: Entry, novels: list[corpus.Novel], tokenizer: tokenizers.Tokenizer) -> str:
-    """Hash of all that decides the weights: table row, corpus and tokenizer."""
-    recipe = {
+def digest(
+    entry: Entry,
+    novels: list[corpus.Novel],
+    tokenizer: tokenizers.Tokenizer,
+    models: Path = export.MODELS,
+) -> str:
+    """Hash of all that decides the weights: table row, corpus, tokenizer, other models' weights."""
+    recipe: dict[str, Any] = {
         "architecture": asdict(entry.architecture),
         "budget": asdict(entry.budget),
-        "corpus": corpus.digest(novels),
-        "tokenizer": hashlib.sha256(tokenizer.to_str().encode()).hexdigest(),
     }
+    if entry.task is None:
+        recipe["corpus"] = corpus.digest(novels)
+        recipe["tokenizer"] = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
+    else:
+        recipe["task"] = [type(entry.task).__name__, asdict(entry.task)]
+    recipe |= start.recipe(entry, models)
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()

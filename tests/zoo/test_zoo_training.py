@@ -1,9 +1,11 @@
 """The trainer: same bits twice, same bits after an interruption, and what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from harness.errors import UsageError
 from harness.zoo import (
@@ -14,11 +16,15 @@ from harness.zoo import (
     export,
     network,
     publish,
+    readme,
+    rows,
     stream,
     table,
+    tasks,
     tokenizer,
     train,
 )
+from harness.zoo.__main__ import main
 
 ENTRY = table.Entry(
     name="tiny",
@@ -87,7 +93,7 @@ def test_windows_are_shifted_by_one_and_every_second_starts_a_document() -> None
 
 
 def test_learning_rate_rises_then_falls_to_nearly_nothing() -> None:
-    budget = table.get("small-mha").budget
+    budget = rows.get("small-mha").budget
     rates = [train.learning_rate(budget, step) for step in range(budget.steps)]
     assert rates[0] == pytest.approx(budget.learning_rate / budget.warmup)
     assert max(rates) == pytest.approx(budget.learning_rate)
@@ -134,7 +140,7 @@ def test_a_snapshot_says_so_and_the_finished_model_does_not(
     told = card.read(folder)
     assert told.finished
     assert "Snapshot" not in (folder / "README.md").read_text(encoding="utf-8")
-    windows, _ = stream.held_out_windows(novels, tokenizer.load(), ENTRY.budget.short)
+    windows, _ = stream.held_out_windows(novels, tokenizer.load(), told.held_out[0].window)
     net = export.read(folder, ENTRY.architecture)
     assert evaluate.held_out(net, windows).loss == pytest.approx(told.held_out[0].loss, abs=1e-6)
 
@@ -149,3 +155,55 @@ def test_training_leaves_the_threads_as_they_were(
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_train_all_goes_on_where_it_stopped_and_leaves_what_is_finished(
+    tmp_path: Path,
+    novels: list[corpus.Novel],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The second model starts from the first, the third learned a task; all lie below --out."""
+    task = tasks.Recall(pairs=2, keys=4, values=4)
+    architecture = table.Architecture(
+        layers=1, heads=2, kv_heads=2, width=16, ff=0, head_dim=8, vocab=task.vocab
+    )
+    budget = replace(ENTRY.budget, short=task.length, long=task.length, step_tokens=9 * 8)
+    table_of_three = (
+        ENTRY,
+        replace(ENTRY, name="next", start=table.Start("tiny", (1, 0))),
+        table.Entry("asked", "a task for tests", architecture, budget, task=task),
+    )
+    monkeypatch.setattr(rows, "TABLE", table_of_three)
+    monkeypatch.setattr(corpus, "read", lambda: novels)
+    run(tmp_path / "checkpoints" / "tiny.checkpoint", novels, stop=2)
+    assert main(["train", "--all", "--out", str(tmp_path)]) == 0
+    told = [card.read_any(tmp_path / "models" / entry.name) for entry in table_of_three]
+    assert [made.finished for made in told] == [True, True, True]
+    assert isinstance(told[2], card.TaskCard)
+    assert 0 <= told[2].accuracy["2 pairs"] <= 1
+    assert not (tmp_path / "models" / "asked" / "config.json").exists()
+    whole = run(tmp_path / "whole.checkpoint", novels)
+    written = export.read(tmp_path / "models" / "tiny", ENTRY.architecture)
+    for name, weight in written.named_parameters():
+        assert torch.equal(weight, weights(whole)[name]), name
+    capsys.readouterr()
+    assert main(["train", "--all", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "tiny: finished\nnext: finished\nasked: finished\n"
+
+
+def test_float16_weights_are_judged_as_they_are_written(
+    tmp_path: Path, novels: list[corpus.Novel]
+) -> None:
+    path, folder = tmp_path / "tiny.checkpoint", tmp_path / "model"
+    entry = replace(ENTRY, storage="float16")
+    publish.trained(entry, novels, path, folder, resume=False)
+    told = card.read(folder)
+    kept = load_file(folder / "model.safetensors")
+    assert {tensor.dtype for tensor in kept.values()} == {torch.float16}
+    assert told.rounding is not None
+    assert 0 < abs(told.rounding) < 0.01
+    assert f"cost of float16 | {told.rounding:+.6f} nats" in readme.render(told)
+    windows, _ = stream.held_out_windows(novels, tokenizer.load(), told.held_out[0].window)
+    judged = evaluate.held_out(export.read(folder, ENTRY.architecture), windows).loss
+    assert judged == pytest.approx(told.held_out[0].loss, abs=1e-6)
