@@ -1,4 +1,7 @@
-"""One region of fixed capacity a sequence, head-major: [slots, K, capacity, H] a stream."""
+"""One region of fixed capacity a sequence, head-major: [slots, K, capacity, H] a stream.
+
+Groups with a window have shorter regions of their own (`window.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
 from harness.technique import TechniqueOptions
+from harness.techniques.contiguous.window import WindowedGroup, region_places
 
 
 class ContiguousStore:
@@ -28,16 +32,22 @@ class ContiguousStore:
         self._capacity = limits.max_tokens + limits.lookahead
         self._slots = slot_count(groups, limits, dtype)
         self._device = device
+        self._windowed = {
+            index: WindowedGroup(group, self._slots, limits, dtype, device)
+            for index, group in enumerate(groups)
+            if group.window is not None
+        }
         # Streams are [entry heads, entry numbers]: a pool is [slots, heads, capacity, numbers].
-        self._pools = [
-            tuple(
+        self._pools = {
+            index: tuple(
                 torch.zeros(
                     self._slots, entry[0], self._capacity, entry[1], dtype=dtype, device=device
                 )
                 for _, entry in group.streams
             )
-            for group in groups
-        ]
+            for index, group in enumerate(groups)
+            if group.window is None
+        }
         self._free: list[int] = []
         self._slot: dict[int, int] = {}
         self._length: dict[int, int] = {}
@@ -88,6 +98,11 @@ class ContiguousStore:
         """Write this batch's entries, each stream [T, K, H]."""
         batch = self._batch
         assert batch is not None
+        if group in self._windowed:
+            for i, slot in enumerate(self._batch_slots):
+                rows_of = tuple(rows[batch.rows(i)].transpose(0, 1) for rows in streams)
+                self._windowed[group].append(slot, batch.context_lens[i], rows_of)
+            return
         for pool, rows in zip(self._pools[group], streams, strict=True):
             if self._place is not None:
                 first = self._batch_slots[0]
@@ -100,13 +115,17 @@ class ContiguousStore:
                     pool[slot, :, start:end] = rows[batch.rows(i)].transpose(0, 1)
 
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
-        """Everything of sequence i with this batch's rows: views [K, S, H], from place 0."""
+        """Everything of sequence i with this batch's rows: views [K, S, H], and its first place."""
         assert self._batch is not None
         slot, end = self._batch_slots[i], self._batch.lens[i]
+        if group in self._windowed:
+            return self._windowed[group].view(slot), self._windowed[group].first(slot)
         return tuple(pool[slot, :, :end] for pool in self._pools[group]), 0
 
     def pages(self, group: int) -> Pages | None:
-        """One page a sequence: its slot."""
+        """One page a sequence: its slot. A window's entries do not lie at their places."""
+        if group in self._windowed:
+            return None
         batch = self._batch
         assert batch is not None
         if self._table is None:
@@ -123,20 +142,27 @@ class ContiguousStore:
     def rewind(self, seq: int, length: int) -> int:
         """Forget from `length` on; what lies there is overwritten later."""
         self._length[seq] = min(self.length(seq), length)
+        for windowed in self._windowed.values():
+            windowed.rewind(self._slot[seq], self._length[seq])
         return self._length[seq]
 
     def select(self, seq: int, start: int, kept: list[int]) -> None:
         """Move the kept rows down to follow `start`."""
         slot = self._slot[seq]
-        source = torch.tensor(kept, dtype=torch.int64, device=self._device) + start
-        for pools in self._pools:
+        offsets = torch.tensor(kept, dtype=torch.int64, device=self._device)
+        for pools in self._pools.values():
             for pool in pools:
                 # Gathered first: source and target overlap.
-                pool[slot, :, start : start + len(kept)] = pool[slot].index_select(1, source)
+                moved = pool[slot].index_select(1, offsets + start)
+                pool[slot, :, start : start + len(kept)] = moved
+        for windowed in self._windowed.values():
+            windowed.select(slot, start, offsets)
         self._length[seq] = start + len(kept)
 
     def settle(self, seq: int) -> None:
-        """A slot's room is fixed: nothing to give back."""
+        """A slot's room is fixed; what left a window is forgotten."""
+        for windowed in self._windowed.values():
+            windowed.settle(self._slot[seq])
 
     def fork(self, source: int, target: int) -> bool:
         """Copy what the source holds."""
@@ -145,28 +171,37 @@ class ContiguousStore:
     def free(self, seq: int) -> None:
         """Give the slot back."""
         if seq in self._slot:
+            for windowed in self._windowed.values():
+                windowed.free(self._slot[seq])
             self._free.append(self._slot.pop(seq))
             # Lowest first, so that the next batch finds adjacent slots.
             self._free.sort(reverse=True)
         self._length.pop(seq, None)
 
     def export(self, seq: int) -> Blob:
-        """Copies of everything held, [K, S, H] a stream."""
+        """Copies of everything held, [K, S, H] a stream, by group; and first places in windows."""
         slot, length = self._slot[seq], self.length(seq)
-        return {
-            "length": length,
-            "streams": [
-                [pool[slot, :, :length].clone() for pool in pools] for pools in self._pools
-            ],
+        whole = {
+            group: tuple(pool[slot, :, :length].clone() for pool in pools)
+            for group, pools in self._pools.items()
         }
+        parts = {
+            group: tuple(stream.clone() for stream in windowed.view(slot))
+            for group, windowed in self._windowed.items()
+        }
+        first = {group: windowed.first(slot) for group, windowed in self._windowed.items()}
+        return {"length": length, "streams": whole | parts, "first": first}
 
     def import_(self, seq: int, blob: Blob) -> bool:
         """Take over an exported sequence."""
         if not self.reserve(seq, blob["length"]):
             return False
-        for pools, streams in zip(self._pools, blob["streams"], strict=True):
-            for pool, stream in zip(pools, streams, strict=True):
-                pool[self._slot[seq], :, : blob["length"]] = stream
+        slot = self._slot[seq]
+        for group, pools in self._pools.items():
+            for pool, stream in zip(pools, blob["streams"][group], strict=True):
+                pool[slot, :, : blob["length"]] = stream
+        for group, windowed in self._windowed.items():
+            windowed.load(slot, blob["first"][group], blob["streams"][group])
         self._length[seq] = blob["length"]
         return True
 
@@ -175,19 +210,25 @@ class ContiguousStore:
         self._free = list(range(self._slots))[::-1]
         self._slot.clear()
         self._length.clear()
+        for windowed in self._windowed.values():
+            windowed.reset()
 
     def held_bytes(self) -> int:
         """Bytes of the entries held, read off views of the pools."""
-        return sum(
+        whole = sum(
             pool[slot, :, : self.length(seq)].numel() * pool.element_size()
             for seq, slot in self._slot.items()
-            for pools in self._pools
+            for pools in self._pools.values()
             for pool in pools
         )
+        return whole + sum(windowed.held_bytes() for windowed in self._windowed.values())
 
     def reserved_bytes(self) -> int:
         """Bytes of the pools."""
-        return sum(pool.numel() * pool.element_size() for pools in self._pools for pool in pools)
+        whole = sum(
+            pool.numel() * pool.element_size() for pools in self._pools.values() for pool in pools
+        )
+        return whole + sum(windowed.reserved_bytes() for windowed in self._windowed.values())
 
     def longest(self) -> int:
         """Tokens of the longest sequence that fits when it is alone."""
@@ -210,8 +251,13 @@ def slot_count(groups: list[TokenState], limits: Limits, dtype: torch.dtype) -> 
     """Slots: as many as asked for, or as fit into the memory that is granted."""
     if limits.state_bytes is None:
         return limits.slots
-    numbers = sum(group.entry_numbers for group in groups)
-    size = (limits.max_tokens + limits.lookahead) * numbers * dtype.itemsize
+    longest = limits.max_tokens + limits.lookahead
+    numbers = sum(
+        group.entry_numbers
+        * (longest if group.window is None else region_places(group.window, limits))
+        for group in groups
+    )
+    size = numbers * dtype.itemsize
     if limits.state_bytes < size:
         raise UnfitError(
             f"{limits.state_bytes} bytes for state hold no sequence of {limits.max_tokens} tokens, "

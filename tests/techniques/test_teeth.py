@@ -42,7 +42,8 @@ class SelectsOneStream(ContiguousStore):
     """Moves keys and leaves values where they are."""
 
     def select(self, seq: int, start: int, kept: list[int]) -> None:
-        pools, self._pools = self._pools, [group[:1] for group in self._pools]
+        pools = self._pools
+        self._pools = {group: streams[:1] for group, streams in pools.items()}
         super().select(seq, start, kept)
         self._pools = pools
 
@@ -78,8 +79,29 @@ class DropsOne(ContiguousStore):
         blob = super().export(seq)
         if blob["length"]:
             blob["length"] -= 1
-            blob["streams"] = [[s[:, :-1] for s in group] for group in blob["streams"]]
+            streams = blob["streams"].items()
+            blob["streams"] = {group: tuple(s[:, :-1] for s in parts) for group, parts in streams}
         return blob
+
+
+class ForgetsUnsettled(ContiguousStore):
+    """Gives up what left a window as soon as it is appended, so that a rewind comes too late."""
+
+    def advance(self, batch: RaggedBatch) -> None:
+        super().advance(batch)
+        for seq in batch.seqs:
+            self.settle(seq)
+
+
+class KeepsTooFew(ContiguousStore):
+    """Holds one entry fewer than the next row sees beside itself."""
+
+    def settle(self, seq: int) -> None:
+        for windowed in self._windowed.values():
+            windowed._window -= 2
+        super().settle(seq)
+        for windowed in self._windowed.values():
+            windowed._window += 2
 
 
 class ForgetsTheTable(ContiguousStore):
@@ -87,7 +109,8 @@ class ForgetsTheTable(ContiguousStore):
 
     def pages(self, group: int) -> Any:
         pages = super().pages(group)
-        assert pages is not None
+        if pages is None:
+            return None
         return type(pages)(pages.pools, pages.table.roll(1, 0), pages.lens, pages.max_len)
 
 
@@ -102,6 +125,8 @@ class ForgetsTheTable(ContiguousStore):
         Leaks,
         DropsOne,
         ForgetsTheTable,
+        ForgetsUnsettled,
+        KeepsTooFew,
     ],
 )
 def test_a_wrong_store_fails(twins: Twins, store: type[ContiguousStore]) -> None:
