@@ -30,27 +30,20 @@ POWER = 0.95  # a change that "would have been seen" is found this often
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a change.
-
-    `share` is the part of the error that one look may spend: 1 where the pairs are looked at once.
-    Who looks again and again until something shows gives each look a share, the shares adding up
-    to 1 at most (`look_share`), and passes on what each `Ruling` has spent.
-    """
+    """What counts as a change."""
 
     margin: float = MARGIN
     q: float = Q
     confidence: float = CONFIDENCE
-    share: float = 1.0
 
     @property
     def least(self) -> float:
         """The margin on logarithms."""
         return math.log1p(self.margin)
 
-    @property
-    def tail(self) -> float:
+    def tail(self, share: float) -> float:
         """What each side of an interval leaves out."""
-        return (1 - self.confidence) * self.share / 2
+        return (1 - self.confidence) * share / 2
 
 
 @dataclass(frozen=True)
@@ -58,12 +51,14 @@ class Evidence:
     """The pairs of one row: logarithms of times better, head over base, so up is better.
 
     `exact` says that both sides repeat to the digit, as counted bytes do: then there is no noise to
-    test against. `spent` is the `Ruling.spent` of an earlier look at the same row.
+    test against. `share` is the part of the error that this look may spend, 1 where the pairs are
+    looked at once; `spent` is the `Ruling.spent` of an earlier look (see `harness.analysis.looks`).
     """
 
     metric: str
     logs: tuple[float, ...]
     exact: bool = False
+    share: float = 1.0
     spent: tuple[float, float] = (1.0, 1.0)
 
 
@@ -81,11 +76,6 @@ class Ruling:
     sd: float | None = None  # of one pair's logarithm, pooled over the metric's cases
     prior_dof: float = 0.0  # what pooling added to the pairs' own degrees of freedom
     spent: tuple[float, float] = (1.0, 1.0)  # (worse, better), for the next look
-
-
-def look_share(look: int) -> float:
-    """The share of look 1, 2, ...: 1/2, 1/6, 1/12 and so on, which add up to 1 however many."""
-    return 1 / (look * (look + 1))
 
 
 def judge(rows: Sequence[Evidence], rules: Rules | None = None) -> list[Ruling]:
@@ -111,7 +101,9 @@ def judge(rows: Sequence[Evidence], rules: Rules | None = None) -> list[Ruling]:
     return rulings
 
 
-def smallest_change(sd: float, n: int, prior_dof: float, family: int, rules: Rules) -> float:
+def smallest_change(
+    sd: float, n: int, prior_dof: float, family: int, rules: Rules, share: float = 1.0
+) -> float:
     """The change, as a logarithm, that n pairs would find with probability `POWER`.
 
     Args:
@@ -120,10 +112,11 @@ def smallest_change(sd: float, n: int, prior_dof: float, family: int, rules: Rul
         prior_dof: degrees of freedom that pooling adds.
         family: rows that are tested; this one is taken to be the only one that changed.
         rules: what counts as a change.
+        share: of the error that the look may spend.
     """
     error, dof = sd / math.sqrt(n), n - 1 + prior_dof
-    discovery = quantile(rules.q * rules.share / family, dof) * error
-    clear = rules.least + quantile(rules.tail, n - 1) * error
+    discovery = quantile(rules.q * share / family, dof) * error
+    clear = rules.least + quantile(rules.tail(share), n - 1) * error
     return max(discovery, clear) + quantile(1 - POWER, dof) * error
 
 
@@ -156,7 +149,7 @@ def _p(row: Evidence, variance: Variance | None, sign: int, rules: Rules) -> flo
     """
     assert variance is not None
     spent = row.spent[0] if sign < 0 else row.spent[1]
-    if not _clears(row.logs, sign, rules):
+    if not _clears(row, sign, rules):
         return spent
     n = len(row.logs)
     moved = sign * math.fsum(row.logs) / n
@@ -165,12 +158,12 @@ def _p(row: Evidence, variance: Variance | None, sign: int, rules: Rules) -> flo
         p = 0.5**n
     else:
         p = upper_tail(moved / math.sqrt(variance.value / n), variance.dof)
-    return min(spent, p / rules.share, 1.0)
+    return min(spent, p / row.share, 1.0)
 
 
-def _clears(logs: Sequence[float], sign: int, rules: Rules) -> bool:
+def _clears(row: Evidence, sign: int, rules: Rules) -> bool:
     """Whether the interval of a row's own pairs lies beyond the margin on that side."""
-    over = mean(logs, 1 - 2 * rules.tail)
+    over = mean(row.logs, 1 - 2 * rules.tail(row.share))
     return (over.low if sign > 0 else -over.high) > rules.least
 
 
@@ -184,17 +177,17 @@ def _ruling(
     rules: Rules,
 ) -> Ruling:
     n, sd = len(row.logs), math.sqrt(variance.value)
-    over = mean(row.logs, 1 - 2 * rules.tail)
+    over = mean(row.logs, 1 - 2 * rules.tail(row.share))
     verdict: VerdictName = "unknown"
     # An earlier look may have found what later pairs took back.
-    if fallen and _clears(row.logs, -1, rules):
+    if fallen and _clears(row, -1, rules):
         verdict = "regressed"
-    elif risen and _clears(row.logs, +1, rules):
+    elif risen and _clears(row, +1, rules):
         verdict = "improved"
     elif -rules.least <= over.low and over.high <= rules.least:
         verdict = "same"
     prior = variance.dof - (n - 1)
-    needed = smallest_change(sd, n, prior, family, rules) if sd > 0 else rules.least
+    needed = smallest_change(sd, n, prior, family, rules, row.share) if sd > 0 else rules.least
     return Ruling(
         verdict,
         math.exp(over.value),

@@ -7,8 +7,9 @@ cancels. What a ratio says is not decided here: `harness.analysis.judge` looks a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.results import Result
@@ -35,8 +36,9 @@ class Ratio:
 
     For a metric that is neither better high nor low it is the plain quotient. `value` is None
     exactly when `reason` says why; the bounds may be None beside a value, and then
-    `interval_reason` says why. `logs` are the logarithms of the pairs' ratios; `exact` says that
-    the metric is counted and repeats to the digit on both sides.
+    `interval_reason` says why. `logs` are the logarithms of the pairs' ratios, in the order of
+    their `rounds`; `ours` and `theirs` are each side's geometric mean over the same processes;
+    `exact` says that the metric is counted and repeats to the digit on both sides.
     """
 
     value: float | None
@@ -46,6 +48,9 @@ class Ratio:
     reason: str | None = None
     interval_reason: str | None = None
     logs: tuple[float, ...] = ()
+    rounds: tuple[int, ...] = ()
+    ours: float | None = None
+    theirs: float | None = None
     exact: bool = False
 
 
@@ -139,13 +144,26 @@ def ratio(result: Result, baseline: Result, metric: str) -> Ratio:
     if any(not (a > 0 and b > 0) for a, b in pairs):
         return Ratio(None, None, None, 0, f"{metric} is zero or negative on one side")
     times = [b / a if direction == "lower" else a / b for a, b in pairs]
-    logs = tuple(math.log(t) for t in times)
+    ends: dict[str, Any] = {
+        "logs": tuple(math.log(t) for t in times),
+        "rounds": tuple(rounds),
+        "ours": _centre([a for a, _ in pairs]),
+        "theirs": _centre([b for _, b in pairs]),
+    }
     if len(times) == 1:
         alone = "one pair; an interval needs two rounds"
-        return Ratio(times[0], None, None, 1, None, alone, logs)
-    exact = counted(find_metric(metric)) and len(set(pairs)) == 1
+        return replace(Ratio(times[0], None, None, 1, None, alone), **ends)
     over = geometric_mean(times)
-    return Ratio(over.value, over.low, over.high, len(times), None, None, logs, exact)
+    found = Ratio(over.value, over.low, over.high, len(times))
+    exact = counted(find_metric(metric)) and len(set(pairs)) == 1
+    return replace(found, **ends, exact=exact)
+
+
+def _centre(values: Sequence[float]) -> float:
+    """The geometric mean; equal values are their own, to the digit."""
+    if min(values) == max(values):
+        return values[0]
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def counted(metric: Metric) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.analysis.discovery import discoveries
 from harness.analysis.intervals import mean
-from harness.analysis.judge import Evidence, Rules, judge, look_share
+from harness.analysis.judge import Evidence, Rules, judge
 from harness.analysis.student import upper_tail
 
 # logarithms of `n` pairs of one row
@@ -149,28 +149,3 @@ def test_one_pair_is_a_ratio_and_no_verdict() -> None:
     (found,) = judge([Evidence("tpot", (math.log(0.5),))])
     assert (found.verdict, found.ratio, found.low, found.n) == ("unknown", 0.5, None, 1)
     assert judge([]) == []
-
-
-def test_shares_of_looks_add_up_to_the_whole() -> None:
-    assert math.fsum(look_share(k) for k in range(1, 100)) == pytest.approx(0.99)
-
-
-def _looks(source: random.Random, shares: bool, most: int) -> bool:
-    """Whether a row of nothing is ever called changed while its pairs grow from 5 on."""
-    logs: tuple[float, ...] = ()
-    spent = (1.0, 1.0)
-    for look in range(1, most + 1):
-        logs += tuple(source.gauss(0, 0.02) for _ in range(5 if look == 1 else 2))
-        rules = Rules(q=0.05, margin=0.0, share=look_share(look) if shares else 1.0)
-        (ruling,) = judge([Evidence("tpot", logs, spent=spent)], rules)
-        if ruling.verdict in ("regressed", "improved"):
-            return True
-        spent = ruling.spent if shares else spent
-    return False
-
-
-def test_looking_again_until_something_shows_finds_no_more_than_it_may() -> None:
-    """Two directions at q = 0.05: 10 % at most over 8 looks. Without shares it is far more."""
-    source = random.Random(8)
-    assert sum(_looks(source, True, 8) for _ in range(200)) <= 24
-    assert sum(_looks(source, False, 8) for _ in range(200)) > 30
