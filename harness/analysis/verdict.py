@@ -25,7 +25,8 @@ Cause = Literal["code", "environment", "definition", "noise", "unknown"]
 # A nominated change is a suspicion of one night; only a confirmed one alarms.
 State = Literal["nominated", "confirmed", "unconfirmed", "acknowledged"]
 # "stopped": a series that reported and does not any more. "flip": a gate changed its answer.
-Kind = Literal["step", "drift", "stopped", "flip"]
+# "noise": the same level, and nights that scatter more or less than they did.
+Kind = Literal["step", "drift", "noise", "stopped", "flip"]
 
 
 class Subject(Record):
