@@ -90,6 +90,7 @@ def resolve(
     backend: str,
     slots: int,
     max_tokens: int,
+    state_bytes: int | None = None,
 ) -> EnginePlan:
     """The stack on a model as an engine plan.
 
@@ -100,13 +101,14 @@ def resolve(
         backend: which implementation of the kernels runs.
         slots: B, sequences held at once.
         max_tokens: P + N, the longest sequence.
+        state_bytes: memory for keys and values; None: as much as every slot at its longest takes.
 
     Raises:
         UnfitError: the parts do not work together, contradict the model's trained weights, or
             need more places than the model has; the sentence says what would fit.
     """
     stack = completed(stack, source)
-    limits = Limits(slots=slots, max_tokens=max_tokens)
+    limits = Limits(slots=slots, max_tokens=max_tokens, state_bytes=state_bytes)
     plan = EnginePlan(shape=source.shape, dtype=dtype, backend=backend, limits=limits)
     return assemble(stack.label, techniques(stack), plan, source)
 

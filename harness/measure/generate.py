@@ -113,7 +113,7 @@ def _trace(
             raise ClockError(f"a step took {end - start} ns by the clock; that is no duration")
         tokens = 0
         for emission in emissions:
-            _require_known(emission)
+            require_known(emission)
             if emission.request_id not in open_requests:
                 raise MeasurementError(
                     f"the engine emitted for request {emission.request_id}, which was not "
@@ -134,7 +134,7 @@ def _trace(
     return Trace(tuple(submissions), tuple(emitted), tuple(steps))
 
 
-def _require_known(emission: Emission) -> None:
+def require_known(emission: Emission) -> None:
     """Refuse what could be worked out on access, after the stamp: only plain numbers are known."""
     plain = type(emission) is Emission and type(emission.token_ids) is tuple
     if not plain or any(type(token) is not int for token in emission.token_ids):

@@ -30,10 +30,14 @@ def mark() -> Mark:
     return Mark(time.monotonic(), cpu, usage.ru_nivcsw, usage.ru_majflt)
 
 
-def since(start: Mark, threads: int) -> dict[str, Any]:
-    """What happened since: a CPU share well below 1 says that the case had to wait for cores."""
+def since(start: Mark, threads: int, slept: float = 0.0) -> dict[str, Any]:
+    """What happened since: a CPU share well below 1 says that the case had to wait for cores.
+
+    Args:
+        slept: seconds in which the case had nothing to do and said so; no part of its time.
+    """
     now = mark()
-    wall, cpu = now.wall - start.wall, now.cpu - start.cpu
+    wall, cpu = now.wall - start.wall - slept, now.cpu - start.cpu
     return {
         "wall_seconds": round(wall, 6),
         "cpu_seconds": round(cpu, 6),

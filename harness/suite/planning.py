@@ -170,12 +170,16 @@ class _Planner:
         names = list(workload.axes())
         key = point[-len(names) :]
         if key not in self.workloads:
-            self.workloads[key] = workload.point(dict(zip(names, key, strict=True)))
+            try:
+                self.workloads[key] = workload.point(dict(zip(names, key, strict=True)))
+            except UsageError as error:
+                place = self.suite.document.place(("workload",))
+                raise UsageError(f"{place}: {error}") from error
         return self.workloads[key]
 
     def _plan(self, case: Case, source: ModelSource) -> EnginePlan | UsageError:
         label, work = case.label, case.stacked
-        limits = Limits(slots=work.slots, max_tokens=work.max_tokens)
+        limits = Limits(slots=work.slots, max_tokens=work.max_tokens, state_bytes=work.state_bytes)
         key = (label, case.backend, case.dtype, limits)
         if key not in self.plans:
             if label not in self.parts:

@@ -39,6 +39,12 @@ class Selector(Record):
     batch: Axis[Batch] | None = None
     prompt_tokens: Axis[Tokens] | None = None
     new_tokens: Axis[Tokens] | None = None
+    slots: Axis[Batch] | None = None
+    state_mb: Axis[float] | None = None
+    prefix_tokens: Axis[int] | None = None
+    samples: Axis[int] | None = None
+    burstiness: Axis[float] | None = None
+    rate: Axis[float] | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> Selector:

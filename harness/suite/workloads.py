@@ -15,6 +15,7 @@ from harness.records import Record
 from harness.suite.axes import Axis, Batch, Tokens
 from harness.suite.kernels import KernelWorkload
 from harness.suite.points import GeneratePoint
+from harness.suite.serving import ServeWorkload
 
 
 class GenerateWorkload(Record):
@@ -42,5 +43,5 @@ class GenerateWorkload(Record):
         )
 
 
-WORKLOADS = (GenerateWorkload, KernelWorkload)
-Workload = Annotated[GenerateWorkload | KernelWorkload, Field(discriminator="kind")]
+WORKLOADS = (GenerateWorkload, ServeWorkload, KernelWorkload)
+Workload = Annotated[GenerateWorkload | ServeWorkload | KernelWorkload, Field(discriminator="kind")]

@@ -22,6 +22,7 @@ from harness.worker.support import UnsupportedError, refuse
 _RUNS = {
     "generate": "harness.worker.stages:attempt",
     "kernel": "harness.worker.kernel_run:attempt",
+    "serve": "harness.worker.serve_run:attempt",
 }
 
 # What PyTorch's CPU allocator and CUDA libraries say in a plain RuntimeError.

@@ -19,7 +19,7 @@ from harness.model.source import ModelSource
 from harness.plan import EnginePlan
 from harness.run import GateResult
 from harness.shape import DTypeName
-from harness.suite.points import GeneratePoint
+from harness.suite.points import GeneratePoint, StackPoint
 from harness.worker.job import Job
 
 # Of random weights. A constant: the same case is the same numbers every night, and the seed of a
@@ -39,7 +39,7 @@ class Ground:
 
     @property
     def point(self) -> GeneratePoint:
-        """B, P and N."""
+        """B, P and N of a `generate` case."""
         return self.job.case.generated
 
     def engine(self) -> Any:
@@ -66,10 +66,10 @@ def prepare(job: Job) -> Ground:
             f"({_short(source.checkpoint_hash)} instead of {_short(case.checkpoint_hash)}); plan "
             "the sweep again"
         )
-    return ground(job, source, case.dtype, case.generated)
+    return ground(job, source, case.dtype, case.stacked)
 
 
-def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint) -> Ground:
+def ground(job: Job, source: ModelSource, dtype: DTypeName, point: StackPoint) -> Ground:
     """The same job in a dtype and at a point that may differ from the case's."""
     case = job.case.model_copy(update={"dtype": dtype, "workload": point})
     plan = stack.resolve(
@@ -77,8 +77,9 @@ def ground(job: Job, source: ModelSource, dtype: DTypeName, point: GeneratePoint
         source,
         dtype=dtype,
         backend=case.backend,
-        slots=point.batch,
-        max_tokens=point.prompt_tokens + point.new_tokens,
+        slots=point.slots,
+        max_tokens=point.max_tokens,
+        state_bytes=point.state_bytes,
     )
     wanted = getattr(torch, dtype)
     gates: tuple[GateResult, ...] = ()
