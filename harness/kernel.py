@@ -55,7 +55,8 @@ class AotConfig:
 
     shape: Mapping[str, int]
     dtype: str = "bfloat16"
-    options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the launcher
+    # Keywords of the launcher: numbers and flags, because they are part of the stored case.
+    options: Mapping[str, Any] = field(default_factory=dict)
     # Targets that cannot have this, "sm_80" -> the reason; shown, neither compiled nor gated.
     unsupported: Mapping[str, str] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,11 @@ def _device(device: torch.device) -> Device:
     if torch.version.hip:
         return Device(facts.gcnArchName.partition(":")[0], facts.multi_processor_count)
     return Device(f"sm_{facts.major}{facts.minor}", facts.multi_processor_count)
+
+
+def available() -> bool:
+    """Whether Triton is installed; found, not imported."""
+    return find_spec("triton") is not None
 
 
 @cache

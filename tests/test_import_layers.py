@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("predict",),
     ("measure",),
     ("gates",),
+    ("aot",),
     ("store", "worker"),
     ("sweep",),
     ("selftest",),

@@ -101,15 +101,54 @@ def _techniques(plugin_paths: Sequence[str], _db: str | None) -> Table:
     return Table(("name", "slot", "lecture", "title"), [row for _, row in sorted(rows)])
 
 
-def _kernels(_plugin_paths: Sequence[str], _db: str | None) -> Table:
+def _kernels(_plugin_paths: Sequence[str], db: str | None) -> Table:
+    """All kernels, with what `harness kernels compile` last stored of each target."""
     from harness import registry
+    from harness.launch import available
 
-    specs = [registry.kernel(name) for name in registry.kernel_names()]
+    triton = "torch, triton" if available() else "torch (triton is not installed)"
+    static = _compiled(db)
     rows = [
-        (spec.name, "torch, triton" if spec.triton else "torch", spec.lecture, spec.summary)
-        for spec in specs
+        (
+            spec.name,
+            triton if spec.triton else "torch",
+            *static.get(spec.name, ("", "")),
+            spec.lecture,
+            spec.summary,
+        )
+        for spec in map(registry.kernel, registry.kernel_names())
     ]
-    return Table(("name", "backends", "lecture", "summary"), rows)
+    columns = ("name", "backends", "static gates", "registers at most", "lecture", "summary")
+    return Table(columns, rows)
+
+
+def _compiled(db: str | None) -> dict[str, tuple[str, str]]:
+    """Kernel -> its static gates, and the registers of its largest function by target."""
+    from harness.store import open_reader
+    from harness.sweep.static import latest
+
+    try:
+        with open_reader(db) as reader:
+            by_target = latest(reader)
+    except HarnessError:
+        return {}
+    gates: dict[str, list[bool]] = {}
+    registers: dict[str, dict[str, float]] = {}
+    for target, runs in by_target.items():
+        for run in runs:
+            name = run.case.label
+            gates.setdefault(name, []).extend(gate.passed for gate in run.record.gates)
+            most = registers.setdefault(name, {})
+            for metric in run.record.metrics:
+                if metric.name == "registers" and metric.value is not None:
+                    most[target] = max(most.get(target, 0), metric.value)
+    return {
+        name: (
+            f"{sum(passed)} of {len(passed)}",
+            ", ".join(f"{target} {number:.0f}" for target, number in registers[name].items()),
+        )
+        for name, passed in gates.items()
+    }
 
 
 def _suites(plugin_paths: Sequence[str], _db: str | None) -> Table:

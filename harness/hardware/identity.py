@@ -18,9 +18,9 @@ from harness.records import Record
 
 
 class HardwareRow(Record):
-    """A device to measure on, or a catalogue entry to predict for."""
+    """A device to measure on, a catalogue entry to predict for, or a target to compile for."""
 
-    kind: Literal["cpu", "cuda"]
+    kind: Literal["cpu", "cuda", "target"]
     name: str  # "NVIDIA H100 80GB HBM3"; of a CPU its model name
     arch: str  # "sm_90", "x86_64"
     memory_bytes: NonNegativeInt

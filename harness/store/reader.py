@@ -35,12 +35,15 @@ class Reader:
     def sweep(self, ref: int | str = "last") -> SweepRow:
         """The sweep with that id (a number, or its digits), or the one that started last.
 
+        What was compiled for a target measured nothing, and is the last of nothing.
+
         Raises:
             UsageError: there is none, or `ref` is neither.
         """
         if ref == "last":
             newest = (models.Sweep.started_at.desc(), models.Sweep.id.desc())
-            found = self._sweeps(_sweeps().order_by(*newest).limit(1))
+            measured = models.Sweep.hardware.has(models.Hardware.kind != "target")
+            found = self._sweeps(_sweeps().where(measured).order_by(*newest).limit(1))
             if not found:
                 raise UsageError(f"{shown(self.url)} holds no sweep yet; run 'harness sweep SUITE'")
             return found[0]
