@@ -1,6 +1,7 @@
 """The figures of a trained model as a record: what was trained, how, and what came out."""
 
 import hashlib
+import json
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -115,15 +116,11 @@ def read(folder: Path) -> Card:
     return Card.model_validate_json(_text(folder))
 
 
-def read_task(folder: Path) -> TaskCard:
-    """The record of a folder whose model learned a task."""
-    return TaskCard.model_validate_json(_text(folder))
-
-
 def read_any(folder: Path) -> Card | TaskCard:
     """The record of a model's folder; UsageError where there is none."""
-    kind = TaskCard if '"task":' in _text(folder) else Card
-    return kind.model_validate_json(_text(folder))
+    text = _text(folder)
+    kind = TaskCard if "task" in json.loads(text) else Card
+    return kind.model_validate_json(text)
 
 
 def _text(folder: Path) -> str:

@@ -47,7 +47,7 @@ def _recall(pairs: int, mixer: str, steps: int) -> Entry:
         budget=Budget(
             steps=steps,
             learning_rate=3e-3,
-            step_tokens=64 * task.length,
+            step_tokens=32 * task.length,
             short=task.length,
             long=task.length,
             long_share=0.0,
@@ -57,10 +57,9 @@ def _recall(pairs: int, mixer: str, steps: int) -> Entry:
     )
 
 
-def _needle(far: int, steps: int) -> Entry:
+def _needle(far: int, rows: int, steps: int, start: Start | None = None) -> Entry:
     """A needle model, Llama-shaped, so that the engine runs it under any cache."""
-    task = Needle(slots=8, values=32, filler=64, near=8, far=far)
-    rows = max(4, 8192 // task.length)
+    task = Needle(slots=8, values=16, filler=64, near=16, far=far, asks=8)
     return Entry(
         name=f"needle{far}",
         summary=f"finds a value among filler, up to {far} tokens back",
@@ -69,7 +68,7 @@ def _needle(far: int, steps: int) -> Entry:
         ),
         budget=Budget(
             steps=steps,
-            learning_rate=2e-3,
+            learning_rate=3e-3 if start is None else 1e-3,
             step_tokens=rows * task.length,
             short=task.length,
             long=task.length,
@@ -77,6 +76,7 @@ def _needle(far: int, steps: int) -> Entry:
             warmup=50,
         ),
         task=task,
+        start=start,
     )
 
 
@@ -126,10 +126,11 @@ TABLE: tuple[Entry, ...] = (
     ),
     *(
         _recall(pairs, mixer, steps)
-        for pairs, steps in ((8, 600), (16, 900))
+        for pairs, steps in ((8, 800), (16, 1000))
         for mixer in ("conv-attention", "attention")
     ),
-    *(_needle(far, steps) for far, steps in ((256, 600), (1024, 600))),
+    _needle(256, rows=7, steps=600),
+    _needle(1024, rows=3, steps=200, start=Start(model="needle256", layers=(0, 1))),
     *(_equal(architecture, seed) for seed in range(3) for architecture in ("mha", "gqa", "mqa")),
 )
 

@@ -80,7 +80,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         accuracy.recall_accuracy("target", 8, 0)
     with pytest.raises(UsageError, match="'recall8-conv' has not learned to find needles"):
         accuracy.needle_accuracy("recall8-conv", 8, 0)
-    with pytest.raises(UsageError, match="distance 300 is not within those learned, 8 to 256"):
+    with pytest.raises(UsageError, match="distance 300 is not within those learned, 16 to 256"):
         accuracy.needle_accuracy("needle256", 300, 0)
     with pytest.raises(UsageError, match="recall of 99 pairs"):
         accuracy.recall_accuracy("recall8-conv", 99, 0)

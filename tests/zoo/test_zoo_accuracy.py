@@ -1,0 +1,81 @@
+"""The committed recall and needle models do what they were trained for, and show what they are for:
+the short convolution, a window and coarse keys and values each make a difference."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from harness.zoo import accuracy, card, export, material, network, rows, tasks
+
+# A seed of neither training nor card.
+SEED = 11
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("recall8-conv", 8), ("recall16-conv", 16)])
+def test_attention_behind_a_convolution_recalls(name: str, pairs: int) -> None:
+    found = accuracy.recall_accuracy(name, pairs, SEED, sequences=64)
+    assert found > 0.98
+    told = card.read_any(export.MODELS / name)
+    assert isinstance(told, card.TaskCard)
+    assert told.accuracy[f"{pairs} pairs"] > 0.98
+    assert told.accuracy[f"{pairs} pairs"] == pytest.approx(found, abs=0.02)
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("recall8-attention", 8), ("recall16-attention", 16)])
+def test_attention_alone_does_not_recall_after_as_many_steps(name: str, pairs: int) -> None:
+    beside = rows.get(name.replace("attention", "conv"))
+    assert rows.get(name).budget == beside.budget
+    assert accuracy.recall_accuracy(name, pairs, SEED, sequences=64) < 0.5
+
+
+def needle_accuracy(
+    net: network.Network, task: tasks.Needle, distance: int, window: int | None = None
+) -> float:
+    """Accuracy over 48 prompts, of which the model is shown the last `window` tokens."""
+    prompts = tasks.needle_prompts(task, 48, SEED, distance)
+    tokens = torch.tensor([prompt.tokens for prompt in prompts])[:, -(window or 0) :]
+    answers = torch.full_like(tokens, tasks.NO_ANSWER)
+    answers[:, -1] = torch.tensor([prompt.answer for prompt in prompts])
+    found = material.answered(net, tokens, answers).accuracy
+    assert found is not None
+    return found
+
+
+def load(name: str) -> tuple[network.Network, tasks.Needle]:
+    entry = rows.get(name)
+    assert isinstance(entry.task, tasks.Needle)
+    return export.read(export.MODELS / name, entry.architecture), entry.task
+
+
+@pytest.mark.parametrize(("name", "distance"), [("needle256", 200), ("needle1024", 800)])
+def test_a_window_shorter_than_the_distance_loses_the_needle(name: str, distance: int) -> None:
+    net, task = load(name)
+    assert needle_accuracy(net, task, distance) > 0.9
+    assert needle_accuracy(net, task, distance, window=distance + 8) > 0.9
+    assert needle_accuracy(net, task, distance, window=distance // 2) < 0.3
+
+
+def test_coarse_keys_and_values_lose_the_needle_and_fine_ones_do_not() -> None:
+    net, task = load("needle256")
+
+    def rounding(bits: int) -> Any:
+        def hook(module: torch.nn.Module, inputs: Any, out: torch.Tensor) -> torch.Tensor:
+            heads = out.unflatten(-1, (-1, net.architecture.head_dim))
+            step = heads.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 0.5)
+            return (((heads / step - 0.5).round() + 0.5) * step).flatten(-2)
+
+        return hook
+
+    found = {}
+    for bits in (8, 1):
+        hooks = [
+            projection.register_forward_hook(rounding(bits))
+            for layer in net.layers
+            for projection in (layer.self_attn.k_proj, layer.self_attn.v_proj)
+        ]
+        found[bits] = needle_accuracy(net, task, distance=200)
+        for handle in hooks:
+            handle.remove()
+    assert found[8] > 0.9
+    assert found[1] < found[8] - 0.1
