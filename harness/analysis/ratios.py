@@ -150,13 +150,12 @@ def ratio(result: Result, baseline: Result, metric: str) -> Ratio:
         "ours": _centre([a for a, _ in pairs]),
         "theirs": _centre([b for _, b in pairs]),
     }
+    exact = repeats(result, metric) and repeats(baseline, metric)
     if len(times) == 1:
         alone = "one pair; an interval needs two rounds"
-        return replace(Ratio(times[0], None, None, 1, None, alone), **ends)
+        return replace(Ratio(times[0], None, None, 1, None, alone, exact=exact), **ends)
     over = geometric_mean(times)
-    found = Ratio(over.value, over.low, over.high, len(times))
-    exact = counted(find_metric(metric)) and len(set(pairs)) == 1
-    return replace(found, **ends, exact=exact)
+    return replace(Ratio(over.value, over.low, over.high, len(times), exact=exact), **ends)
 
 
 def _centre(values: Sequence[float]) -> float:
@@ -166,13 +165,29 @@ def _centre(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def counted(metric: Metric) -> bool:
-    """Whether a metric follows from the work alone, whatever the machine does meanwhile.
+# Units and metrics that depend on what the machine does meanwhile: times and rates, what a system
+# hands out, and everything that a scheduler decides by the clock.
+_NOISY_UNITS = ("ns", "J/token", "requests", "sequences")
+_NOISY = (
+    "batch_occupancy", "cache_utilisation", "cache_waste", "peak_bytes", "peak_places",
+    "prefix_hit_rate", "roofline_fraction",
+)  # fmt: skip
 
-    Times, rates and energy do not, nor does the peak, which on a CPU is the system's bookkeeping.
+
+def counted(metric: Metric) -> bool:
+    """Whether a metric follows from the work alone, whatever the machine does meanwhile."""
+    noisy = metric.unit in _NOISY_UNITS or metric.unit.endswith("/s") or metric.name in _NOISY
+    return not noisy
+
+
+def repeats(result: Result, metric: str) -> bool:
+    """Whether a counted metric is the same to the digit in every process; compiled code needs one.
+
+    Such a number has no noise: two of them are equal or they are not.
     """
-    noisy = metric.unit in ("ns", "J/token") or metric.unit.endswith("/s")
-    return not noisy and metric.name not in ("peak_bytes", "roofline_fraction")
+    values = [value for _, value in result.metrics[metric].by_round]
+    enough = len(values) > 1 or result.source == "static"
+    return counted(find_metric(metric)) and enough and len(set(values)) == 1
 
 
 def baselines(results: Iterable[Result], label: str) -> dict[Point, Result]:

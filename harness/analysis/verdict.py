@@ -113,6 +113,15 @@ class Summary(Record):
     left_out: int  # cases without a ratio
 
 
+class Need(Record):
+    """How many rounds this machine's noise needs to show a change, forecast from what was seen."""
+
+    metric: str
+    change: float = Field(gt=0)  # relative, 0.03 for 3 %
+    usual: int | None  # of the median case; None: more than anybody measures
+    worst: int | None  # of the noisiest case
+
+
 class Verdicts(Record):
     """Everything one comparison, or one look at the history, has to say."""
 
@@ -123,6 +132,7 @@ class Verdicts(Record):
     rows: tuple[Verdict, ...] = ()
     refused: tuple[Refusal, ...] = ()
     summaries: tuple[Summary, ...] = ()
+    needs: tuple[Need, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know beside the numbers
 
     @property
