@@ -34,9 +34,9 @@ def render(told: Sheet) -> str:
         parts += ["## Results", _blocks(told), escape(legend(told))]
     for title, rows in (("Failed", told.failures), ("Not measured", told.untried)):
         if rows:
-            parts += [f"## {title}", _table(("case", "status", "reason"), rows, 3)]
-    for grid in (*told.slopes, *told.details):
-        parts += [f"## {escape(grid.title)}", _grid(grid)]
+            parts += [f"## {title}", table(("case", "status", "reason"), rows, 3)]
+    for small in (*told.slopes, *told.details):
+        parts += [f"## {escape(small.title)}", grid(small)]
     for title, sentences in (("Findings", told.findings), ("Notes", told.notes)):
         if sentences:
             parts += [f"## {title}", "\n".join(f"- {escape(s)}" for s in sentences)]
@@ -50,15 +50,16 @@ def _blocks(told: Sheet) -> str:
         for i, line in enumerate(block.lines):
             cells = line.cells or (f"{line.status}, see below",)
             rows.append(("" if i else block.title, line.stack, *cells))
-    return _table(("point", "stack", *told.titles), rows, 2)
+    return table(("point", "stack", *told.titles), rows, 2)
 
 
-def _grid(grid: Grid) -> str:
-    table = _table(grid.header, grid.rows, 1)
-    return f"{table}\n\n{escape(grid.note)}" if grid.note else table
+def grid(small: Grid) -> str:
+    """A small table with its note below."""
+    drawn = table(small.header, small.rows, 1)
+    return f"{drawn}\n\n{escape(small.note)}" if small.note else drawn
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
     """A table whose first `left` columns are text and whose others are numbers."""
     rule = ["---" if i < left else "---:" for i in range(len(header))]
     lines = [header, rule, *([*row, *[""] * (len(header) - len(row))] for row in rows)]

@@ -18,7 +18,11 @@ NOTHING = "-"
 
 def value(metric: str, number: float) -> str:
     """A stored number of that metric with a unit that fits its size, to 3 significant digits."""
-    unit = find_metric(metric).unit
+    return amount(find_metric(metric).unit, number)
+
+
+def amount(unit: str, number: float) -> str:
+    """A stored number in that unit, for people."""
     if unit == "ns":
         return duration(number)
     if unit == "bytes":
@@ -83,20 +87,24 @@ def spread(estimate: Estimate) -> str:
 
 def times(ratio: Ratio) -> str:
     """Times better than the baseline: "1.83x [1.79, 1.87]", with as many digits as it carries."""
-    if ratio.value is None:
+    return times_better(ratio.value, ratio.ci_low, ratio.ci_high)
+
+
+def times_better(ratio: float | None, low: float | None, high: float | None) -> str:
+    """A ratio with its bounds, where there are any."""
+    if ratio is None:
         return NOTHING
-    if ratio.ci_low is None or ratio.ci_high is None:
-        return f"{_fixed(ratio.value, 2)}x"
-    half = (ratio.ci_high - ratio.ci_low) / 2
-    magnitude = math.floor(math.log10(ratio.value))
+    if low is None or high is None:
+        return f"{_fixed(ratio, 2)}x"
+    half = (high - low) / 2
+    magnitude = math.floor(math.log10(ratio))
     # The half-width decides the digits, within 2 and 4 significant ones of the value.
     carried = -math.floor(math.log10(half)) if half > 0 else 2
     places = min(max(carried, 1 - magnitude, 0), max(3, 2 - magnitude))
-    places = max(places, 2) if ratio.value < 10 else max(0, min(places, 2 - magnitude))
-    low, high = _fixed(ratio.ci_low, places), _fixed(ratio.ci_high, places)
+    places = max(places, 2) if ratio < 10 else max(0, min(places, 2 - magnitude))
     if half == 0:
-        return f"{_fixed(ratio.value, places)}x"
-    return f"{_fixed(ratio.value, places)}x [{low}, {high}]"
+        return f"{_fixed(ratio, places)}x"
+    return f"{_fixed(ratio, places)}x [{_fixed(low, places)}, {_fixed(high, places)}]"
 
 
 def share(number: float) -> str:

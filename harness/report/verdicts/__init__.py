@@ -1,0 +1,5 @@
+"""Verdicts told: the same record as text, Markdown, JUnit XML, JSON and GitHub annotations.
+
+`harness compare` and `harness regress` share all of it. `table` turns a record into cells once; the
+others only lay them out.
+"""
