@@ -4,6 +4,7 @@ The alphabet, used everywhere: B batch, T query tokens, S cached tokens, L layer
 K key/value heads, H head dimension, D model width, F feed-forward width, V vocabulary.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -109,6 +110,15 @@ class SequenceState:
 
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
     layers: tuple[int, ...]
+    wide: tuple[str, ...] = ()  # kept in float32 where the model's dtype has 16 bits
+
+    def bytes(self, dtype: DTypeName) -> int:
+        """Bytes of one sequence's state on a model of that dtype."""
+        size = DTYPE_BYTES[dtype]
+        return sum(
+            math.prod(shape) * (max(4, size) if name in self.wide else size)
+            for name, shape in self.tensors
+        )
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,15 @@ class RecurrentStore:
         # Not self.length: under recompute the context is 0 at every step.
         context = self._batch.context_lens[i]
         if context == 0:
+            declared = self._groups[group]
+            wide = torch.promote_types(self._dtype, torch.float32)
             return {
-                name: torch.zeros(shape, dtype=self._dtype, device=self._device)
-                for name, shape in self._groups[group].tensors
+                name: torch.zeros(
+                    shape,
+                    dtype=wide if name in declared.wide else self._dtype,
+                    device=self._device,
+                )
+                for name, shape in declared.tensors
             }
         return self._saved[self._batch.seqs[i]][context][group]
 

@@ -30,13 +30,8 @@ def expected_bytes(
     for group in tokens:
         entries = held if group.window is None else min(held, group.window)
         numbers += entries * group.entry_numbers
-    for state in sequences:
-        for _, shape in state.tensors:
-            size = 1
-            for n in shape:
-                size *= n
-            numbers += size
-    return numbers * point.batch * DTYPE_BYTES[dtype]
+    fixed = sum(state.bytes(dtype) for state in sequences)
+    return (numbers * DTYPE_BYTES[dtype] + fixed) * point.batch
 
 
 def check_state_bytes(measured: int, expected: int) -> GateResult:

@@ -35,6 +35,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 RECURRENT: dict[str, dict[str, Any]] = {
     "average": {"toy_average": {}},
     "hybrid": {"toy_average": {"hybrid": True}},
+    "mamba": {"mamba": {"state": 3}},
 }
 RESTRICTED: dict[str, dict[str, Any]] = {
     "window": {"local": {"window": 6}},

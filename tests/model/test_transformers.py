@@ -53,6 +53,11 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deepseek-v2": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": 14}),
     "deepseek-v2-lite": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": None}),
     "deepseek-v3": ("mla", "deepseek_v3", {**_LATENT, "q_lora_rank": 14}),
+    "mamba": (
+        "mamba",
+        "mamba",
+        {"state_size": 5, "conv_kernel": 4, "expand": 2, "time_step_rank": 6},
+    ),
     "deepseek-v3-halves": (
         "mla",
         "deepseek_v3",

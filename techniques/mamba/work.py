@@ -1,0 +1,62 @@
+"""What a forward with selective state spaces moves and computes. Imports no torch."""
+
+from __future__ import annotations
+
+from harness.cost import FORWARD_LAUNCHES, Cost, Product, outer_products
+from harness.plan import EnginePlan
+from harness.shape import DTYPE_BYTES, BatchShape
+from harness.techniques.mamba.sizes import of
+
+# Operations of a layer: two norms, four products, convolution and its gate, the step's softplus,
+# the scan, skip and output gate, two of the feed-forward's gate.
+LAYER_LAUNCHES = 14
+# Of a channel's number a token: decay (a product, an exponential), input (two), sum, output (two).
+SCAN_FLOPS = 7
+
+
+def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
+    """One forward of a decoder LM whose layers are all selective state spaces."""
+    outer = outer_cost(plan, batch)
+    return outer + layers_cost(plan, batch, plan.shape.layers)
+
+
+def outer_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
+    """Feed-forward of every layer, norms, embedding and head."""
+    s, size = plan.shape, DTYPE_BYTES[plan.dtype]
+    rows = batch.sequences * batch.queries
+    multiplied = outer_products(plan, rows, batch.sequences)
+    between = rows * s.layers * (6 * s.width + 3 * s.ff) + 4 * rows * s.width
+    return Cost(
+        flops=sum(each.flops for each in multiplied),
+        weight_bytes=sum(each.weights for each in multiplied) * size,
+        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
+        launches=FORWARD_LAUNCHES,
+        products=multiplied,
+    )
+
+
+def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
+    """The mixers of so many layers. A state is read and written once a forward."""
+    s, size, z = plan.shape, DTYPE_BYTES[plan.dtype], of(plan.shape)
+    B, rows = batch.sequences, batch.sequences * batch.queries
+    multiplied = (
+        Product(rows, s.width, 2 * z.inner, layers),
+        Product(rows, z.inner, z.selected, layers),
+        Product(rows, z.rank, z.inner, layers),
+        Product(rows, z.inner, s.width, layers),
+    )
+    small = layers * z.inner * (z.state + z.conv + 3)
+    # The scan's state is kept in float32 whatever the model's dtype.
+    state = B * layers * z.inner * ((z.conv - 1) * size + z.state * max(4, size))
+    between = rows * layers * (9 * z.inner + 2 * z.selected)
+    scanned = rows * layers * z.inner * (SCAN_FLOPS * z.state + 2 * z.conv)
+    return Cost(
+        flops=sum(each.flops for each in multiplied) + scanned,
+        weight_bytes=(sum(each.weights for each in multiplied) + small) * size,
+        state_read_bytes=state,
+        state_write_bytes=state,
+        state_held_bytes=state,
+        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
+        launches=layers * LAYER_LAUNCHES,
+        products=multiplied,
+    )
