@@ -125,6 +125,7 @@ class Need(Record):
 class Verdicts(Record):
     """Everything one comparison, or one look at the history, has to say."""
 
+    format_version: Literal[1] = 1
     tool: Literal["compare", "regress"]
     title: str  # "main 4a3ceac9c182 against head 83cc1f3aa011"
     at: AwareDatetime

@@ -12,7 +12,7 @@ SHOWN = 10
 
 
 def render(told: Verdicts) -> str:
-    """A line an annotation: an error for what alarms, a warning for doubt, a notice for the better."""
+    """A line an annotation: errors for alarms, warnings for doubt, notices for improvements."""
     rows = table.ordered(told.rows)
     levels = {
         "error": [r for r in rows if r.alarm],
