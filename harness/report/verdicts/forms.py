@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness.analysis.verdict import Verdicts
 from harness.errors import UsageError, unknown
-from harness.report.verdicts import annotations, junit, markdown, text
+from harness.report.verdicts import github, junit, markdown, text
 
 
 def as_json(told: Verdicts) -> str:
@@ -34,7 +34,7 @@ FORMS: dict[str, Callable[[Verdicts], str]] = {
     "markdown": markdown.render,
     "junit": junit.document,
     "json": as_json,
-    "annotations": annotations.render,
+    "annotations": github.render,
 }
 ENDINGS = {".txt": "text", ".md": "markdown", ".xml": "junit", ".json": "json"}
 
