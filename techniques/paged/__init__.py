@@ -1,5 +1,7 @@
 """The key/value cache in blocks of fixed size behind a table, taken when they are needed."""
 
+from dataclasses import replace
+
 from pydantic import Field, PositiveInt
 
 from harness.cost import Cost
@@ -30,9 +32,16 @@ def apply(plan: EnginePlan, options: Options) -> EnginePlan:
     return plan.add(*traits, cache=Factory("harness.techniques.paged.store:PagedStore", options))
 
 
-def cost(so_far: Cost, _plan: EnginePlan, _options: Options, _batch: BatchShape) -> Cost:
-    """State is read and written as the architecture counted; tables are small beside it."""
-    return so_far
+def cost(so_far: Cost, plan: EnginePlan, _options: Options, _batch: BatchShape) -> Cost:
+    """State is read and written as the architecture counted; tables are small beside it.
+
+    PyTorch has no attention over blocks: what is read is joined first, which writes and reads it
+    once more.
+    """
+    if plan.backend == "triton":
+        return so_far
+    joined = 2 * so_far.state_read_bytes
+    return replace(so_far, activation_bytes=so_far.activation_bytes + joined)
 
 
 TECHNIQUE = Technique(
