@@ -9,6 +9,7 @@ they compute with + - * / ** and `least`, and never ask `if` of a batch.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ class Product:
     inner: float
     outer: float
     count: float = 1.0
+    # The head's weight lies as the embedding's, [outer, inner]: some libraries mind.
+    as_embedding: bool = False
 
     @property
     def flops(self) -> float:
@@ -84,9 +87,13 @@ class Cost:
         return self.flops / self.bytes if self.bytes else float("inf")
 
 
-# Operations of a layer in 16 bits on a GPU: two norms, four products, three of the rotation, two
-# writes to the cache, attention, two of the gate. Of a forward: embedding, norm, head, choice.
-LAYER_LAUNCHES = 14
+# Operations in 16 bits on a GPU. Of attention in a layer: two products, three of the rotation, two
+# writes to the cache, attention itself.
+ATTENTION_LAUNCHES = 8
+# Around a layer's mixer: its norm; with a feed-forward another norm, two products, the gate's two.
+NORM_LAUNCHES = 1
+FEED_FORWARD_LAUNCHES = 5
+# Of a forward: embedding, norm, head, choice.
 FORWARD_LAUNCHES = 4
 # Of these one attention and two writes come once a sequence where prompts differ in length.
 SEQUENCE_LAUNCHES = 3
@@ -98,20 +105,25 @@ def matrix_numbers(plan: EnginePlan) -> float:
 
 
 def products(plan: EnginePlan, rows: float, head_rows: float) -> tuple[Product, ...]:
-    """The matrix products of a forward of a Llama-like model, fused as its layers are.
-
-    Layers that share keys and values have one owner each that projects them.
-    """
+    """The matrix products of a forward of a Llama-like model, fused as its layers are."""
     s = plan.shape
-    owners = len(s.spans())
+    mixing = _attention_products(plan, rows, s.layers, len(s.spans()))
+    return (*mixing, *outer_products(plan, rows, head_rows))
+
+
+def _attention_products(
+    plan: EnginePlan, rows: Any, layers: int, owners: int
+) -> tuple[Product, ...]:
+    """Of layers that share keys and values the owner alone projects them."""
+    s = plan.shape
     q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
-    shared = s.layers - owners
-    found = [
-        Product(rows, s.width, q + kv, owners),
-        Product(rows, s.width, q, shared),
-        Product(rows, q, s.width, s.layers),
-    ]
-    return _present([*found, *outer_products(plan, rows, head_rows)])
+    return _present(
+        [
+            Product(rows, s.width, q + kv, owners),
+            Product(rows, s.width, q, layers - owners),
+            Product(rows, q, s.width, layers),
+        ]
+    )
 
 
 def outer_products(plan: EnginePlan, rows: Any, head_rows: Any) -> tuple[Product, ...]:
@@ -121,7 +133,7 @@ def outer_products(plan: EnginePlan, rows: Any, head_rows: Any) -> tuple[Product
         [
             Product(rows, s.width, 2 * s.ff, s.layers),
             Product(rows, s.ff, s.width, s.layers),
-            Product(head_rows, s.width, s.vocab),
+            Product(head_rows, s.width, s.vocab, as_embedding=True),
         ]
     )
 
@@ -131,38 +143,59 @@ def _present(found: list[Product]) -> tuple[Product, ...]:
 
 
 def attention_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
-    """One forward of a decoder LM whose layers are softmax attention with a feed-forward.
+    """One forward of a decoder LM whose layers are softmax attention with a feed-forward."""
+    return outer_cost(plan, batch) + attention_layers_cost(plan, batch, range(plan.shape.layers))
 
-    The head runs on one row a sequence. State is read once a layer: grouped queries share a read,
-    layers that share keys and values still read them each, and a layer with a window reads what its
-    rows see. Activations are read and written once by each operation: the products,
-    two norms, the rotation, attention, the gate.
+
+def outer_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
+    """What is around the mixers: embedding, norms, feed-forward, and the head on one row a
+    sequence. Activations are read and written once by each operation."""
+    s, size = plan.shape, DTYPE_BYTES[plan.dtype]
+    rows = batch.sequences * batch.queries
+    multiplied = outer_products(plan, rows, batch.sequences)
+    # Norms and residuals, the gate, embedding and head.
+    between = rows * s.layers * (6 * s.width + 3 * s.ff) + 4 * rows * s.width
+    return Cost(
+        flops=sum(each.flops for each in multiplied),
+        weight_bytes=sum(each.weights for each in multiplied) * size,
+        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
+        launches=s.layers * (NORM_LAUNCHES + FEED_FORWARD_LAUNCHES * (s.ff > 0)) + FORWARD_LAUNCHES,
+        products=multiplied,
+    )
+
+
+def attention_layers_cost(plan: EnginePlan, batch: BatchShape, layers: Sequence[int]) -> Cost:
+    """Softmax attention in some of the layers, with all of the spans that they share.
+
+    State is read once a layer: grouped queries share a read, layers that share keys and values
+    still read them each, and a layer with a window reads what its rows see.
     """
     s, size = plan.shape, DTYPE_BYTES[plan.dtype]
     B, T, S = batch.sequences, batch.queries, batch.context
     rows = B * T
     q, kv = s.heads * s.head_dim, 2 * s.kv_heads * s.head_dim
     entry = kv * size
-    multiplied = products(plan, rows, B)
-    spans = s.spans()
+    spans = [span for span in s.spans() if span.start in layers]
+    multiplied = _attention_products(plan, rows, len(layers), len(spans))
     # How many layers, and how many groups of state, have each window.
-    layers = Counter(s.window(layer) for layer in range(s.layers))
+    seeing = Counter(s.window(layer) for layer in layers)
     groups = Counter(s.window(span.start) for span in spans)
-    pairs = sum(count * _pairs(T, S, window) for window, count in layers.items())
-    read = sum(count * _within(S + T, window, T - 1) for window, count in layers.items())
+    pairs = sum(count * _pairs(T, S, window) for window, count in seeing.items())
+    read = sum(count * _within(S + T, window, T - 1) for window, count in seeing.items())
     held = sum(count * _within(S + T, window) for window, count in groups.items())
-    attention = 4 * B * q * pairs
-    # Norms and residuals, rotation of queries and keys, queries in and mixed values out, the gate.
-    between = rows * s.layers * (6 * s.width + 2 * q + kv + 2 * q + 3 * s.ff) + 4 * rows * s.width
-    looped = SEQUENCE_LAUNCHES * (B - 1) * (T > 1)
+    # Rotation of queries and keys, queries in and mixed values out.
+    between = rows * len(layers) * (4 * q + kv)
+    # Prompts, and windows at any time, are attended to sequence by sequence.
+    windowed = sum(count for window, count in seeing.items() if window is not None)
+    looped = windowed + (len(layers) - windowed) * (T > 1)
     return Cost(
-        flops=sum(each.flops for each in multiplied) + attention,
+        flops=sum(each.flops for each in multiplied) + 4 * B * q * pairs,
         weight_bytes=sum(each.weights for each in multiplied) * size,
         state_read_bytes=B * read * entry,
         state_write_bytes=B * T * len(spans) * entry,
         state_held_bytes=B * held * entry,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=s.layers * (LAYER_LAUNCHES + looped) + FORWARD_LAUNCHES,
+        launches=len(layers) * ATTENTION_LAUNCHES + SEQUENCE_LAUNCHES * (B - 1) * looped,
         products=multiplied,
     )
 

@@ -41,7 +41,7 @@ class ModelShape:
     head_dim: int  # H
     ff: int  # F; 0: no feed-forward
     eps: float = 1e-5
-    theta: float = 10000.0
+    theta: float = 10000.0  # 0: positions are not encoded
     rope_scaling: RopeScaling | None = None
     tied: bool = False
     max_len: int = 2048

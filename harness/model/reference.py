@@ -53,7 +53,12 @@ def attention_lm(
     Query head n reads key/value head n // (N / K) (arXiv:2305.13245, 2.2), of the layer that owns
     its span (arXiv:2405.12981, 2), of the last W tokens, itself included (arXiv:2310.06825, 2).
     """
-    T = len(tokens)
+    mixer = attention_mixer(shape, len(tokens), linear)
+    return decoder_lm(weights, shape, tokens, dtype, linear, mixer)
+
+
+def attention_mixer(shape: ModelShape, T: int, linear: LinearFunction) -> MixerFunction:
+    """The mixer of such layers over T tokens, x [T, D] -> [T, D]."""
     N, K, H = shape.heads, shape.kv_heads, shape.head_dim
     positions = torch.arange(T)
     distance = positions[:, None] - positions[None]  # row t looks back so far at column s
@@ -76,7 +81,7 @@ def attention_lm(
             )
         return linear(f"{layer}.o", torch.cat(heads, -1))
 
-    return decoder_lm(weights, shape, tokens, dtype, linear, attention)
+    return attention
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -99,6 +104,8 @@ def rope(x: Tensor, positions: Tensor, shape: ModelShape) -> Tensor:
 
 def _frequency(d: int, half: int, shape: ModelShape) -> float:
     """Angle a position of pair d; Llama 3 divides slow ones by a factor and blends in between."""
+    if shape.theta == 0:
+        return 0.0
     plain = math.pow(shape.theta, -d / half)
     scaling = shape.rope_scaling
     if scaling is None:

@@ -11,7 +11,9 @@ from harness.shape import ModelShape, RopeScaling
 
 
 def frequencies(dim: int, theta: float, scaling: RopeScaling | None) -> Tensor:
-    """Angle a position of each pair of dimensions, [dim / 2], float64."""
+    """Angle a position of each pair of dimensions, [dim / 2], float64; theta 0 turns none."""
+    if theta == 0:
+        return torch.zeros(dim // 2, dtype=torch.float64)
     base = theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     if scaling is None:
         return base

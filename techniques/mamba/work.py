@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from harness.cost import FORWARD_LAUNCHES, Cost, Product, outer_products
+from harness.cost import Cost, Product, outer_cost
 from harness.plan import EnginePlan
 from harness.shape import DTYPE_BYTES, BatchShape
 from harness.techniques.mamba.sizes import of
 
-# Operations of a layer: two norms, four products, convolution and its gate, the step's softplus,
-# the scan, skip and output gate, two of the feed-forward's gate.
-LAYER_LAUNCHES = 14
+# Operations of a mixer: four products, convolution and its gate, the step's softplus, the scan,
+# skip and output gate.
+_LAUNCHES = 10
 # Of a channel's number a token: decay (a product, an exponential), input (two), sum, output (two).
 SCAN_FLOPS = 7
 
 
 def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
     """One forward of a decoder LM whose layers are all selective state spaces."""
-    outer = outer_cost(plan, batch)
-    return outer + layers_cost(plan, batch, plan.shape.layers)
-
-
-def outer_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
-    """Feed-forward of every layer, norms, embedding and head."""
-    s, size = plan.shape, DTYPE_BYTES[plan.dtype]
-    rows = batch.sequences * batch.queries
-    multiplied = outer_products(plan, rows, batch.sequences)
-    between = rows * s.layers * (6 * s.width + 3 * s.ff) + 4 * rows * s.width
-    return Cost(
-        flops=sum(each.flops for each in multiplied),
-        weight_bytes=sum(each.weights for each in multiplied) * size,
-        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=FORWARD_LAUNCHES,
-        products=multiplied,
-    )
+    return outer_cost(plan, batch) + layers_cost(plan, batch, plan.shape.layers)
 
 
 def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
@@ -57,6 +41,6 @@ def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
         state_write_bytes=state,
         state_held_bytes=state,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=layers * LAYER_LAUNCHES,
+        launches=layers * _LAUNCHES,
         products=multiplied,
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.cost import FORWARD_LAUNCHES, Cost, Product, outer_products
+from harness.cost import Cost, Product, outer_cost
 from harness.plan import EnginePlan
 from harness.shape import DTYPE_BYTES, BatchShape
 from harness.techniques.mla.sizes import of
 
-# Operations of a layer: two norms and the latent's, five products, two rotations, the write, the
-# fold of W_UK, attention, the fold of W_UV, two of the gate.
-_LAYER_LAUNCHES = 15
+# Operations of a mixer: the latent's norm, four products, two rotations, the write, the fold of
+# W_UK, attention, the fold of W_UV.
+_LAUNCHES = 11
+# Of every sequence but the first: its latents, the fold and joining of its queries, attention, the
+# fold back.
+_SEQUENCE_LAUNCHES = 5
 
 
 def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
@@ -36,7 +39,6 @@ def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
         *queries,
         Product(rows, s.width, z.entry, L),
         Product(rows, N * z.value_dim, s.width, L),
-        *outer_products(plan, rows, B),
     )
     up_numbers = L * N * (z.nope_dim + z.value_dim) * z.kv_rank
     # Folded into the rows of a step, or applied to every key it sees.
@@ -44,14 +46,14 @@ def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
     scores: Any = absorbed * (2 * z.kv_rank + z.rope_dim) + expanded * (z.query + z.value_dim)
     entry = L * z.entry * size
     mixed = N * (z.query + z.value_dim)
-    between = rows * L * (6 * s.width + 3 * z.entry + 2 * mixed + 3 * s.ff) + 4 * rows * s.width
-    return Cost(
+    between = rows * L * (3 * z.entry + 2 * mixed)
+    return outer_cost(plan, batch) + Cost(
         flops=sum(each.flops for each in multiplied) + up + 2 * B * L * N * scores * pairs,
         weight_bytes=(sum(each.weights for each in multiplied) + up_numbers) * size,
         state_read_bytes=B * (S + T) * entry,
         state_write_bytes=B * T * entry,
         state_held_bytes=B * (S + T) * entry,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=L * _LAYER_LAUNCHES + FORWARD_LAUNCHES,
+        launches=L * (_LAUNCHES + _SEQUENCE_LAUNCHES * (B - 1)),
         products=multiplied,
     )
