@@ -38,7 +38,7 @@ class Decoder(Protocol):
     min_ahead: int  # with fewer granted proposals a step only prefills
 
     def certain(self, sequence: Sequence) -> int:
-        """How many of the sequence's tokens may enter the cache for good."""
+        """How many of its tokens may enter the cache for good: all where `align` is 1."""
 
     def lookahead(self, sequence: Sequence) -> int:
         """Proposals wanted, at most `sequence.remaining - 1`."""

@@ -59,11 +59,11 @@ class Sequence:
     entered: bool = False  # whether any of it was ever fed
     # The decoder's own notes. They survive preemption, or the decoder can rebuild them.
     extra: dict[str, Any] = field(default_factory=dict)
+    # What names the sequence in every store: the request's id, unless it branched off.
+    id: int = field(init=False)
 
-    @property
-    def id(self) -> int:
-        """What names the sequence in every store: the request's id, unless it branched off."""
-        return self.request.id if self.key is None else self.key
+    def __post_init__(self) -> None:
+        self.id = self.request.id if self.key is None else self.key
 
     @property
     def remaining(self) -> int:

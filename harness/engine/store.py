@@ -7,6 +7,7 @@ each only changes `length`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -102,6 +103,14 @@ class Pooled(Protocol):
 
 
 @runtime_checkable
+class Extending(Protocol):
+    """What a token store offers that makes room for a whole batch quicker than one by one."""
+
+    def extend(self, seqs: Collection[int]) -> bool:
+        """Room for one more token of each; False where one finds none, and some may have it."""
+
+
+@runtime_checkable
 class Reserving(Protocol):
     """What a token store offers that makes room for a sequence before it is needed."""
 
@@ -123,6 +132,7 @@ class Store:
         ]
         self._alone = self._parts[0] if len(self._parts) == 1 else None
         self._pool = tokens if isinstance(tokens, Pooled) else None
+        self._extending = tokens if isinstance(tokens, Extending) else None
         self._reserving = tokens if isinstance(tokens, Reserving) else None
 
     def length(self, seq: int) -> int:
@@ -157,6 +167,12 @@ class Store:
     def reserve(self, seq: int, count: int) -> bool:
         """Room for `count` more tokens in every part, all or nothing."""
         return self.tokens is None or self.tokens.reserve(seq, count)
+
+    def extend(self, seqs: Collection[int]) -> bool:
+        """Room for one more token of each of these; False where one finds none."""
+        if self._extending is not None:
+            return self._extending.extend(seqs)
+        return all(self.reserve(seq, 1) for seq in seqs)
 
     def begin(self, batch: RaggedBatch) -> None:
         """A forward starts."""

@@ -5,6 +5,8 @@ Groups with a window have shorter regions of their own (`window.py`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
@@ -76,6 +78,11 @@ class ContiguousStore:
                 return False
             self._slot[seq] = self._free.pop()
         return True
+
+    def extend(self, seqs: Collection[int]) -> bool:
+        """Room for one more token of each, all of which have a slot."""
+        capacity, lengths = self._capacity, self._length
+        return all(lengths[seq] < capacity for seq in seqs)
 
     def begin(self, batch: RaggedBatch) -> None:
         """Work out once where this batch's rows go."""

@@ -24,6 +24,11 @@ class Continuous:
         self._headroom = options.headroom if Trait.PAGED in plan.traits else 0.0
         # A step must be able to feed what a decoder takes at once.
         self._budget = max(options.budget, plan.limits.align + plan.limits.lookahead)
+        # Where a step settles one token of a sequence, no more and no less, what a sequence feeds
+        # next is known: these runs are granted together, without asking for each.
+        self._one_each = plan.limits.lookahead == 0 and plan.limits.align == 1
+        self._one_each = self._one_each and Trait.INCREMENTAL in plan.traits
+        self._steady: dict[int, Run] = {}
         # Sequences whose prompts, or whose tokens after a preemption, are not all fed yet.
         self._entering: set[int] = set()
         self._swapped: dict[int, list[Any]] = {}
@@ -57,24 +62,31 @@ class Continuous:
         Where room runs out the last sequence gives way, at worst the one that asks.
         """
         store, lookahead = view.store, view.decoder.lookahead
-        running, entering = view.running, self._entering
+        running, entering, steady = view.running, self._entering, self._steady
+        if steady and len(steady) <= left and store.extend(steady):
+            runs.extend(steady.values())
+            left -= len(steady)
+        else:
+            steady.clear()
+        if len(running) == len(steady) + len(entering):
+            return left
         i = 0
         while i < len(running):
             sequence = running[i]
             i += 1
-            if sequence.id in entering:
+            if sequence.id in entering or sequence.id in steady:
                 continue
             run = self._share(sequence, view.pending(sequence), lookahead(sequence), left, runs)
             if run is None:
                 continue
             while not store.reserve(sequence.id, run.certain + run.ahead):
-                victim = running[-1]
+                victim = _last_without_run(running, runs)
                 if victim is sequence and len(running) == 1:
                     raise MemoryError(f"request {sequence.request.id} alone does not fit the cache")
                 self._preempt(view, victim)
                 if victim is sequence:
                     return left
-            runs.append(run)
+            self._grant(run, run.certain, runs)
             left -= run.certain + run.ahead
         return left
 
@@ -116,6 +128,8 @@ class Continuous:
             self._counts["chunks"] += 1
         else:
             self._entering.discard(run.sequence.id)
+            if self._one_each and run.ahead == 0:
+                self._steady[run.sequence.id] = Run(run.sequence, 1, 0)
         runs.append(run)
 
     def _enter(self, view: View, sequence: Sequence, left: int, runs: list[Run]) -> Run | None:
@@ -167,6 +181,7 @@ class Continuous:
             self._swapped[victim.id] = view.store.export(victim.id)
             self._counts["swaps_out"] += 1
         self._entering.discard(victim.id)
+        self._steady.pop(victim.id, None)
         view.store.free(victim.id)
         view.decoder.free(victim)
         view.running.remove(victim)
@@ -207,7 +222,10 @@ class Continuous:
 
     def retired(self, view: View) -> list[Sequence]:
         """Whatever has met its stop condition leaves before the next step."""
-        return [sequence for sequence in view.running if sequence.finished]
+        finished = [sequence for sequence in view.running if sequence.finished]
+        for sequence in finished:
+            self._steady.pop(sequence.id, None)
+        return finished
 
     def counters(self) -> dict[str, int]:
         """How often sequences gave way, were swapped, were fed a piece; tokens of prompts that
@@ -217,5 +235,12 @@ class Continuous:
     def reset(self) -> None:
         """Forget every sequence. The counts go on."""
         self._entering.clear()
+        self._steady.clear()
         self._swapped.clear()
         self._last = self._blocked = None
+
+
+def _last_without_run(running: list[Sequence], runs: list[Run]) -> Sequence:
+    """Who gives way: the last that entered, of those that have no run in this step yet."""
+    granted = {run.sequence.id for run in runs}
+    return next(sequence for sequence in reversed(running) if sequence.id not in granted)

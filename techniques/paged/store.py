@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
@@ -74,6 +75,16 @@ class PagedStore:
                 return False
             if copies:
                 self._copy(index, copies)
+        return True
+
+    def extend(self, seqs: Collection[int]) -> bool:
+        """Blocks for one more token of each; False where one finds none."""
+        for index, tables in enumerate(self._tables):
+            copies, complete = tables.extend(seqs)
+            if copies:
+                self._copy(index, copies)
+            if not complete:
+                return False
         return True
 
     def _copy(self, index: int, copies: Copies) -> None:

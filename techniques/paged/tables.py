@@ -7,7 +7,7 @@ arXiv:2309.06180, 4.2 (on demand), 4.4 (copy-on-write), and 4.5 (swapping, by `a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from harness.techniques.paged.blocks import Blocks, chain
@@ -81,6 +81,22 @@ class Tables:
         if table is not None and table.length + count <= table.room and not table.suspect:
             return _NONE
         return self._reserve(seq, table or Table(), count)
+
+    def extend(self, seqs: Iterable[int]) -> tuple[Copies, bool]:
+        """`reserve` for one more token of each of these, which are all there.
+
+        False where one finds no room; the copies are then those of the sequences before it.
+        """
+        tables = self._tables
+        copies: list[tuple[int, int]] = []
+        for seq in seqs:
+            table = tables[seq]
+            if table.length == table.room or table.suspect:
+                found = self._reserve(seq, table, 1)
+                if found is None:
+                    return copies, False
+                copies += found
+        return copies, True
 
     def _reserve(self, seq: int, table: Table, count: int) -> Copies | None:
         size, pool, held = self.size, self.blocks, table.blocks
