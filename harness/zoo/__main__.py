@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError, UsageError
@@ -9,6 +10,8 @@ from harness.zoo import rows
 from harness.zoo.table import Entry
 
 HERE = Path(__file__).parent
+# What of a budget can be tried before it goes into the table.
+TRIED = {"steps": int, "step_tokens": int, "learning_rate": float}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,6 +40,12 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--out", type=Path, help="write model and checkpoint here; with --all a folder each"
     )
+    for name, kind in TRIED.items():
+        train.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            help="instead of the table's, to tune a budget; needs --out",
+        )
     snapshot = commands.add_parser("snapshot", help="the folder, from the last checkpoint")
     snapshot.add_argument("name", help="a model of the table")
     snapshot.add_argument("--out", type=Path, help="where model and checkpoint are")
@@ -65,7 +74,16 @@ def run(arguments: argparse.Namespace) -> None:
     elif not arguments.name:
         raise UsageError("train needs the name of a model, or --all")
     else:
-        _one(rows.get(arguments.name), arguments)
+        _one(_tried(rows.get(arguments.name), arguments), arguments)
+
+
+def _tried(entry: Entry, arguments: argparse.Namespace) -> Entry:
+    """The row with the budget that the command line asks for."""
+    given = {name: getattr(arguments, name, None) for name in TRIED}
+    changed = {name: value for name, value in given.items() if value is not None}
+    if changed and arguments.out is None:
+        raise UsageError("another budget than the table's needs --out: models/ holds the table's")
+    return replace(entry, budget=replace(entry.budget, **changed))
 
 
 def _one(entry: Entry, arguments: argparse.Namespace) -> None:

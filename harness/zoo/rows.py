@@ -28,7 +28,11 @@ _EQUAL = Budget(steps=900, learning_rate=4e-3, short=128, long=512, warmup=100)
 
 
 def _recall(pairs: int, mixer: str, steps: int) -> Entry:
-    """A recall model of two layers without feed-forward: only mixers can carry the recall."""
+    """A recall model of two layers without feed-forward: only mixers can carry the recall.
+
+    The rate matters more than the steps: with the convolution, 16 pairs were at 0.13 after 800
+    steps at 3e-3, and 8 pairs at 1.00 after 400 steps at 1e-2.
+    """
     task = Recall(pairs=pairs, keys=4 * pairs, values=4 * pairs)
     kind = "conv" if mixer == "conv-attention" else mixer
     return Entry(
@@ -46,7 +50,7 @@ def _recall(pairs: int, mixer: str, steps: int) -> Entry:
         ),
         budget=Budget(
             steps=steps,
-            learning_rate=3e-3,
+            learning_rate=1e-2,
             step_tokens=32 * task.length,
             short=task.length,
             long=task.length,
@@ -58,17 +62,28 @@ def _recall(pairs: int, mixer: str, steps: int) -> Entry:
 
 
 def _needle(far: int, rows: int, steps: int, start: Start | None = None) -> Entry:
-    """A needle model, Llama-shaped, so that the engine runs it under any cache."""
+    """A needle model, Llama-shaped, so that the engine runs it under any cache.
+
+    Short sequences come first, each distance starting from the one before: in 400 steps on
+    sequences of 256, where one token in 34 is an answer, no attention to the needle came about.
+    """
     task = Needle(slots=8, values=16, filler=64, near=16, far=far, asks=8)
     return Entry(
         name=f"needle{far}",
         summary=f"finds a value among filler, up to {far} tokens back",
         architecture=Architecture(
-            layers=2, heads=4, kv_heads=2, width=128, ff=128, head_dim=32, vocab=task.vocab
+            layers=2,
+            heads=4,
+            kv_heads=2,
+            width=64,
+            ff=128,
+            head_dim=32,
+            vocab=task.vocab,
+            theta=500000.0,
         ),
         budget=Budget(
             steps=steps,
-            learning_rate=3e-3 if start is None else 1e-3,
+            learning_rate=1e-2 if start is None else 3e-3,
             step_tokens=rows * task.length,
             short=task.length,
             long=task.length,
@@ -126,11 +141,12 @@ TABLE: tuple[Entry, ...] = (
     ),
     *(
         _recall(pairs, mixer, steps)
-        for pairs, steps in ((8, 800), (16, 1000))
+        for pairs, steps in ((8, 400), (16, 700))
         for mixer in ("conv-attention", "attention")
     ),
-    _needle(256, rows=7, steps=600),
-    _needle(1024, rows=3, steps=200, start=Start(model="needle256", layers=(0, 1))),
+    _needle(64, rows=24, steps=500),
+    _needle(256, rows=8, steps=200, start=Start(model="needle64", layers=(0, 1))),
+    _needle(1024, rows=3, steps=150, start=Start(model="needle256", layers=(0, 1))),
     *(_equal(architecture, seed) for seed in range(3) for architecture in ("mha", "gqa", "mqa")),
 )
 

@@ -10,6 +10,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from harness.errors import UsageError
+from harness.model import tokenizer as model_tokenizer
 from harness.zoo.corpus import Novel
 
 PATH = Path(__file__).parent / "tokenizer.json"
@@ -40,17 +41,7 @@ def load(path: Path = PATH, entries: int | None = ENTRIES) -> tokenizers.Tokeniz
     """Read a tokenizer; UsageError where it is missing or has more than `entries` entries."""
     if not path.is_file():
         raise UsageError(f"no tokenizer at '{path}'; `python -m harness.zoo tokenizer` trains it")
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    # The library raises a plain Exception for everything.
-    except Exception as error:
-        raise UsageError(f"cannot read the tokenizer '{path}': {error}") from error
-    if entries is not None and tokenizer.get_vocab_size() > entries:
-        raise UsageError(
-            f"the tokenizer '{path}' has {tokenizer.get_vocab_size()} entries and does not fit "
-            f"a model with a vocabulary of {entries}"
-        )
-    return tokenizer
+    return model_tokenizer.load(path, entries)
 
 
 def digest(path: Path = PATH) -> str:
