@@ -58,6 +58,20 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "mamba",
         {"state_size": 5, "conv_kernel": 4, "expand": 2, "time_step_rank": 6},
     ),
+    "jamba": (
+        "hybrid",
+        "jamba",
+        {
+            "num_key_value_heads": 2,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "num_experts": 1,
+            "num_experts_per_tok": 1,
+            "mamba_d_state": 5,
+            "mamba_dt_rank": 6,
+            "use_mamba_kernels": False,
+        },
+    ),
     "deepseek-v3-halves": (
         "mla",
         "deepseek_v3",
