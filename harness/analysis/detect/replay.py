@@ -35,6 +35,10 @@ class Step:
         return abs(self.at - other.at) <= near
 
 
+# A step is reported from this share of the smallest worth a report on, as its size is estimated: a
+# step of exactly that size is then missed seldom.
+LEAST_SIZE = 0.7
+
 Nights = Callable[[int], Sequence[int]]
 
 
@@ -114,6 +118,8 @@ def _judge(
             if here.max() < bound:
                 continue
             place = _place(probability[row], int(here.argmax()), settings)
+            if abs(_size(inner[asked[row]], place[1])) < LEAST_SIZE * settings.effect:
+                continue
             begin, at, end = (first + position for position in place)
             found.append((int(asked[row]), Step(night, at, begin, end, worse, float(here.max()))))
             break
@@ -139,6 +145,11 @@ def _near(probability: Floats, settings: Settings) -> Floats:
     low = np.maximum(nights - settings.near, 0)
     high = np.minimum(nights + settings.near + 1, len(nights))
     return np.asarray(sums[:, high] - sums[:, low])
+
+
+def _size(inner: Floats, at: int) -> float:
+    """How far the nights from `at` on lie above the 20 before it."""
+    return float(inner[at:].mean() - inner[max(at - 20, 0) : at].mean())
 
 
 def _place(probability: Floats, peak: int, settings: Settings) -> tuple[int, int, int]:

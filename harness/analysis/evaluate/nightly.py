@@ -93,7 +93,7 @@ def _judged(
     size: float = 0.0,
 ) -> Months:
     window = range(start, start + nights)
-    steps = _by_night(replay(list(levels), DEFAULT, lambda length: [n for n in window]))
+    steps = _by_night(replay(list(levels), DEFAULT, lambda _: list(window)))
     rejected: dict[int, list[int]] = {}
     done: set[int] = set()
     found = [0] * nights

@@ -15,7 +15,6 @@ from harness.errors import UsageError
 # Its defaults, and the strictest that still finds about half of the steps: name, p, least change.
 SETTINGS = (
     ("Otava, p .001 (default)", 0.001, 0.0),
-    ("Otava, p .0001, 1 %", 0.0001, 0.01),
     ("Otava, p .00001, 1 %", 0.00001, 0.01),
 )
 

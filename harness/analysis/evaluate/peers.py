@@ -98,14 +98,24 @@ def mann_whitney(p: float, before: int = 20, after: int = 5, least_before: int =
     """The last nights against those before them, exact two-sided test."""
     test = library("scipy.stats").mannwhitneyu
 
-    def prefix(values: Floats) -> list[int]:
-        split = len(values) - after
-        old, new = values[max(split - before, 0) : split], values[split:]
-        if len(old) < least_before or np.median(new) <= np.median(old):
-            return []
-        return [split] if test(new, old, method="exact").pvalue < p else []
+    def replay(trials: Sequence[Trial]) -> Alerts:
+        # Windows of one shape are tested in one call, which is what takes the time.
+        windows: dict[int, list[tuple[int, int]]] = {}
+        for i, trial in enumerate(trials):
+            for split in range(least_before, len(trial.values) - after + 1):
+                windows.setdefault(min(split, before), []).append((i, split))
+        found: list[list[Alert]] = [[] for _ in trials]
+        for length, places in windows.items():
+            old = np.array([trials[i].values[split - length : split] for i, split in places])
+            new = np.array([trials[i].values[split : split + after] for i, split in places])
+            tested = test(new, old, method="exact", axis=1).pvalue < p
+            higher = np.median(new, axis=1) > np.median(old, axis=1)
+            for at in np.flatnonzero(tested & higher):
+                i, split = places[at]
+                found[i].append(Alert(split + after - 1, split))
+        return [news(sorted(said, key=lambda alert: alert.found)) for said in found]
 
-    return nightly(prefix)
+    return replay
 
 
 def sigma(bound: float, before: int = 20, least_before: int = 8) -> Detector:
