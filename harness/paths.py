@@ -1,4 +1,4 @@
-"""Where the checkout and its folders are: suites, results. Imports nothing heavy.
+"""Where the checkout and its folders are: suites, results, models. Imports nothing heavy.
 
 The product is used from a checkout, so its folders stand beside the import package.
 """
@@ -14,6 +14,12 @@ def root() -> Path:
 def results() -> Path:
     """Where the default database lives."""
     return root() / "results"
+
+
+def models() -> Path:
+    """Where `harness models fetch` puts what it brings: in the checkout, like all that this one
+    writes, so that a worker finds it without being told and nothing stays behind elsewhere."""
+    return results() / "models"
 
 
 def suites() -> Path:

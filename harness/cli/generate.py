@@ -109,18 +109,14 @@ def _emitted(engine: Any, request: Request) -> Iterator[tuple[int, ...]]:
 
 def _tokenizer(source: ModelSource) -> Any:
     """The model's tokenizer; UsageError where it has none, or none that can be read."""
-    from tokenizers import Tokenizer
+    from harness.model import tokenizer
 
     if source.tokenizer is None:
         raise UsageError(
             f"model '{source.name}' has no tokenizer, so it has no text; "
             "take a trained one of 'harness list models', or a folder with a tokenizer.json"
         )
-    try:
-        return Tokenizer.from_file(str(source.tokenizer))
-    # The library raises a plain Exception for everything.
-    except Exception as error:
-        raise UsageError(f"cannot read the tokenizer {source.tokenizer}: {error}") from error
+    return tokenizer.load(source.tokenizer, source.shape.vocab)
 
 
 def _check_length(request: Request, source: ModelSource) -> None:

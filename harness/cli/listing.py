@@ -169,10 +169,14 @@ def _suites(plugin_paths: Sequence[str], _db: str | None) -> Table:
 def _models(_plugin_paths: Sequence[str], _db: str | None) -> Table:
     """Families, then models; one whose files do not read shows why."""
     from harness.model import source
+    from harness.model.fetched import FETCHED
 
     families = set(source.families())
     rows: list[Row] = []
     for name in source.names():
+        if name in FETCHED and not FETCHED[name].path.is_file():
+            rows.append((name, "not here", f"'harness models fetch {name}' brings it"))
+            continue
         if name in families:
             members = [m.removeprefix(f"{name}-") for m in source.members() if m.startswith(name)]
             rows.append((name, "family", f"members for {', '.join(members)}"))

@@ -147,7 +147,7 @@ def _show_model(name: str, _plugin_paths: Sequence[str]) -> None:
     _facts(
         ("weights", weights),
         ("checkpoint", found.checkpoint_hash or "none"),
-        ("folder", str(found.folder or "none")),
+        ("folder", str(found.folder or found.gguf or "none")),
         ("tokenizer", str(found.tokenizer or "none: prompts are token numbers")),
         *((key, str(value)) for key, value in vars(found.shape).items() if value not in ((), None)),
     )

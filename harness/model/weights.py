@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from harness.errors import UsageError
-from harness.model import families, inflate
+from harness.model import families, gguf_tensors, inflate
 from harness.model.inflate import Inflated
 from harness.model.layout import tensors
 from harness.model.source import ModelSource, weight_files
@@ -26,6 +26,8 @@ def load(
     for an enlarged model that is not what it was enlarged from."""
     if source.inflation is not None:
         return inflated(source, dtype, device).tensors
+    if source.gguf is not None:
+        return gguf_tensors.read(source.gguf, dtype, device)
     if source.folder is None:
         return random(shape, dtype, device, seed)
     return _read(source, shape, dtype, device)
