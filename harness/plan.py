@@ -29,6 +29,7 @@ class Trait(StrEnum):
     # cache
     INCREMENTAL = "incremental"  # earlier tokens are held; a forward feeds only new ones
     PAGED = "paged"  # entries live in blocks behind a table
+    GROWS = "grows"  # a sequence takes room as it grows, so that room may run out
     SHARES_PREFIX = "shares-prefix"  # equal beginnings are held once
     # decoding
     REJECTS = "rejects"  # proposals may be taken back

@@ -21,7 +21,7 @@ class Continuous:
         self._slots = plan.limits.slots
         self._align = plan.limits.align
         # Only where sequences grow into room that nobody reserved for them.
-        self._headroom = options.headroom if Trait.PAGED in plan.traits else 0.0
+        self._headroom = options.headroom if Trait.GROWS in plan.traits else 0.0
         # A step must be able to feed what a decoder takes at once.
         self._budget = max(options.budget, plan.limits.align + plan.limits.lookahead)
         # Where a step settles one token of a sequence, no more and no less, what a sequence feeds

@@ -1,10 +1,12 @@
 """The key/value cache in blocks of fixed size behind a table, taken when they are needed."""
 
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field, PositiveInt
 
 from harness.cost import Cost
+from harness.errors import UnfitError
 from harness.plan import EnginePlan, Trait
 from harness.shape import BatchShape
 from harness.technique import Exactness, Factory, Slot, Technique, TechniqueOptions
@@ -20,6 +22,13 @@ class Options(TechniqueOptions):
         "off by itself where layers have a window or a state of fixed size",
     )
 
+    reservation: Literal["demand", "max", "pow2", "oracle"] = Field(
+        "demand",
+        description="demand: blocks as a sequence grows; the others reserve adjacent ones when it "
+        "enters, as servers did before: for the longest there may be, for the next power of two of "
+        "what it will generate, or for exactly that",
+    )
+
 
 def exactness(_options: Options) -> Exactness:
     """Where entries lie changes none of them."""
@@ -28,7 +37,11 @@ def exactness(_options: Options) -> Exactness:
 
 def apply(plan: EnginePlan, options: Options) -> EnginePlan:
     """Keep entries in blocks."""
-    traits = (Trait.INCREMENTAL, Trait.PAGED, *([Trait.SHARES_PREFIX] if options.share else []))
+    if options.share and options.reservation != "demand":
+        raise UnfitError("what is reserved ahead is not shared; reservation: demand fits share")
+    traits = [Trait.INCREMENTAL, Trait.PAGED]
+    traits += [Trait.GROWS] if options.reservation == "demand" else []
+    traits += [Trait.SHARES_PREFIX] if options.share else []
     return plan.add(*traits, cache=Factory("harness.techniques.paged.store:PagedStore", options))
 
 
@@ -60,6 +73,6 @@ TECHNIQUE = Technique(
         "Entries lie in blocks of fixed size that a sequence takes as it grows, so that less than "
         "one block a sequence stands empty and any free block will do. Sequences share blocks: "
         "parallel samples until one of them writes (copy-on-write), and, with share, all that "
-        "begin alike."
+        "begin alike. The reservation policies are Orca's, by a buddy allocator, on the same pools."
     ),
 )

@@ -7,16 +7,23 @@ import torch
 from harness.errors import UnfitError
 from harness.plan import Limits
 from harness.shape import TokenState
+from harness.techniques.paged import Options
+from harness.techniques.paged.buddy import power
+from harness.techniques.paged.reserved import ReservedTables
 from harness.techniques.paged.tables import Tables
 
 
-def block_count(groups: list[TokenState], limits: Limits, block: int, dtype: torch.dtype) -> int:
+def block_count(
+    groups: list[TokenState], limits: Limits, options: Options, dtype: torch.dtype
+) -> int:
     """Blocks in each pool: as many as the memory holds that is granted, or as every slot needs.
 
     Raises UnfitError where the memory holds no block.
     """
+    block = options.block
     if limits.state_bytes is None:
-        return limits.slots * -(-(limits.max_tokens + limits.lookahead) // block)
+        longest = -(-(limits.max_tokens + limits.lookahead) // block)
+        return limits.slots * (longest if options.reservation == "demand" else power(longest))
     size = block * sum(group.entry_numbers for group in groups) * dtype.itemsize
     if limits.state_bytes < size:
         raise UnfitError(
@@ -26,19 +33,21 @@ def block_count(groups: list[TokenState], limits: Limits, block: int, dtype: tor
     return limits.state_bytes // size
 
 
-def filled(tables: Tables) -> int:
-    """Places with an entry in them, each once however many sequences share it."""
+def filled(tables: Tables | ReservedTables) -> int:
+    """Places with an entry that may still be read, each once however many sequences share it."""
     size = tables.size
     places: dict[int, int] = {}
     for seq in tables:
         table = tables[seq]
-        for j in range(table.dropped, len(table.blocks)):
-            block, count = table.blocks[j], min(size, max(0, table.length - j * size))
+        first = 0 if tables.window is None else max(0, table.length - tables.window)
+        for j in range(first // size, len(table.blocks)):
+            block = table.blocks[j]
+            count = min(size, table.length - j * size) - max(0, first - j * size)
             places[block] = max(places.get(block, 0), count)
     return sum(places.values())
 
 
-def counters(tables: Tables) -> dict[str, int]:
+def counters(tables: Tables | ReservedTables) -> dict[str, int]:
     """Places there are, places in held blocks and entries in those; places that idle blocks keep
     for a sequence that begins alike; blocks copied and given up so far."""
     blocks, size = tables.blocks, tables.size

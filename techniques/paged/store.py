@@ -1,4 +1,4 @@
-"""The token store over block tables: pools of blocks, head-major, [P, K, block, H] a stream."""
+"""The token store over block tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from harness.engine.store import Blob, Pages
+from harness.engine.store import Blob, Destinations, Pages
 from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
 from harness.techniques.paged import Options
 from harness.techniques.paged.accounting import block_count, counters, filled
+from harness.techniques.paged.pools import Pools
+from harness.techniques.paged.reserved import ReservedTables
 from harness.techniques.paged.tables import Copies, Tables
 
 
@@ -32,24 +34,17 @@ class PagedStore:
         device: str,
         options: Options,
     ) -> None:
+        self._options = options
+        self._limits = limits
         self._block = options.block
         self._device = device
-        self._lookahead = limits.lookahead
         self._windows = list(dict.fromkeys(group.window for group in groups))
         self._class = [self._windows.index(group.window) for group in groups]
         self._share = options.share and self._windows == [None]
-        self._count = block_count(groups, limits, options.block, dtype)
-        self._pools = [
-            tuple(
-                torch.zeros(
-                    self._count, entry[0], self._block, entry[1], dtype=dtype, device=device
-                )
-                for _, entry in group.streams
-            )
-            for group in groups
-        ]
+        self._count = block_count(groups, limits, options, dtype)
+        self._pools = Pools(groups, self._count, self._block, dtype, device)
         self._entry_bytes = [group.entry_numbers * dtype.itemsize for group in groups]
-        self._tables: list[Tables] = []
+        self._tables: list[Tables | ReservedTables] = []
         self._batch: RaggedBatch | None = None
         self._places: dict[int, tuple[Tensor, Tensor]] = {}
         self._gathers: dict[tuple[int, int], Tensor] = {}
@@ -59,6 +54,12 @@ class PagedStore:
     def length(self, seq: int) -> int:
         """Tokens held."""
         return self._tables[0].length(seq)
+
+    def expect(self, seq: int, prompt_tokens: int, new_tokens: int) -> None:
+        """A policy that reserves ahead reserves as much as this asks for."""
+        for tables in self._tables:
+            if isinstance(tables, ReservedTables):
+                tables.expect(seq, prompt_tokens, new_tokens)
 
     def match(self, seq: int, tokens: list[int]) -> int:
         """Hold the blocks of an equal beginning, where they are kept."""
@@ -89,13 +90,7 @@ class PagedStore:
 
     def _copy(self, index: int, copies: Copies) -> None:
         """Copy blocks of all groups behind one kind of table."""
-        source, target = (
-            torch.tensor(side, device=self._device) for side in zip(*copies, strict=True)
-        )
-        for group, pools in enumerate(self._pools):
-            if self._class[group] == index:
-                for pool in pools:
-                    pool.index_copy_(0, target, pool.index_select(0, source))
+        self._pools.copy([g for g, kind in enumerate(self._class) if kind == index], copies)
 
     def begin(self, batch: RaggedBatch) -> None:
         """A forward starts: what it needs of the tables is worked out once, on demand."""
@@ -106,9 +101,7 @@ class PagedStore:
 
     def append(self, group: int, streams: tuple[Tensor, ...]) -> None:
         """Write this batch's entries, each stream [T, K, H]."""
-        places = self._places_of(self._class[group])
-        for pool, rows in zip(self._pools[group], streams, strict=True):
-            pool.transpose(1, 2).index_put_(places, rows)
+        self._pools.write(group, self._places_of(self._class[group]), streams)
 
     def _places_of(self, index: int) -> tuple[Tensor, Tensor]:
         """Block and place in it of each of the batch's rows, [T] each."""
@@ -128,6 +121,10 @@ class PagedStore:
             )
         return self._places[index]
 
+    def destinations(self, group: int) -> Destinations | None:
+        """Block and place in it of each of the batch's rows."""
+        return Destinations(self._pools.of[group], *self._places_of(self._class[group]))
+
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
         """Everything of sequence i with this batch's rows, joined [K, S, H]; the first place."""
         batch, index = self._batch, self._class[group]
@@ -138,15 +135,7 @@ class PagedStore:
         if key not in self._gathers:
             held = table.blocks[table.dropped : -(-batch.lens[i] // self._block)]
             self._gathers[key] = torch.tensor(held, device=self._device)
-        found = self._joined_blocks(group, self._gathers[key], batch.lens[i] - start)
-        return found, start
-
-    def _joined_blocks(self, group: int, blocks: Tensor, count: int) -> tuple[Tensor, ...]:
-        """The first `count` entries of these blocks, [K, count, H] a stream."""
-        return tuple(
-            pool.index_select(0, blocks).transpose(0, 1).flatten(1, 2)[:, :count]
-            for pool in self._pools[group]
-        )
+        return self._pools.joined(group, self._gathers[key], batch.lens[i] - start), start
 
     def pages(self, group: int) -> Pages | None:
         """The pools, and the batch's tables padded to the longest."""
@@ -161,7 +150,7 @@ class PagedStore:
             table = torch.frombuffer(joined, dtype=torch.int32).view(batch.size, longest)
             lens = torch.tensor(batch.lens, dtype=torch.int32, device=self._device)
             self._joined[index] = (table.to(self._device), lens)
-        return Pages(self._pools[group], *self._joined[index], max(batch.lens))
+        return Pages(self._pools.of[group], *self._joined[index], max(batch.lens))
 
     def advance(self, batch: RaggedBatch) -> None:
         """The batch's rows are now held, tentatively."""
@@ -181,14 +170,9 @@ class PagedStore:
             blocks = torch.tensor(tables[seq].blocks, device=self._device)
             source = torch.tensor(kept, dtype=torch.int64, device=self._device) + start
             target = torch.arange(start, start + len(kept), device=self._device)
-            for group, pools in enumerate(self._pools):
-                if self._class[group] != index:
-                    continue
-                for pool in pools:
-                    flat = pool.transpose(1, 2)  # [P, block, K, H]
-                    # Gathered first: source and target overlap.
-                    rows = flat[blocks[source // self._block], source % self._block]
-                    flat[blocks[target // self._block], target % self._block] = rows
+            for group, kind in enumerate(self._class):
+                if kind == index:
+                    self._pools.move(group, blocks, source, target)
             tables.select(seq, start, kept)
 
     def settle(self, seq: int) -> None:
@@ -197,9 +181,14 @@ class PagedStore:
             tables.settle(seq)
 
     def fork(self, source: int, target: int) -> bool:
-        """Share the source's blocks until one of the two writes."""
-        for tables in self._tables:
-            tables.fork(source, target)
+        """Share the source's blocks until one of the two writes, where they are not reserved."""
+        for index, tables in enumerate(self._tables):
+            copies = tables.fork(source, target)
+            if copies is None:
+                self.free(target)
+                return False
+            if copies:
+                self._copy(index, copies)
         return True
 
     def free(self, seq: int) -> None:
@@ -210,11 +199,11 @@ class PagedStore:
     def export(self, seq: int) -> Blob:
         """Copies in host memory of everything held, [K, S - start, H] a stream."""
         streams, starts = [], []
-        for group in range(len(self._pools)):
+        for group in range(len(self._class)):
             table = self._tables[self._class[group]][seq]
             start = table.dropped * self._block
             held = torch.tensor(table.blocks[table.dropped :], device=self._device)
-            joined = self._joined_blocks(group, held, table.length - start)
+            joined = self._pools.joined(group, held, table.length - start)
             streams.append([stream.to("cpu", copy=True) for stream in joined])
             starts.append(start)
         first = self._tables[0][seq]
@@ -225,32 +214,33 @@ class PagedStore:
     def import_(self, seq: int, blob: Blob) -> bool:
         """Take over an exported sequence, into blocks of its own."""
         length, size = blob["length"], self._block
-        dropped = [blob["starts"][self._class.index(i)] // size for i in range(len(self._tables))]
-        need = -(-length // size)
-        if any(
-            need - gone > tables.blocks.available
-            for tables, gone in zip(self._tables, dropped, strict=True)
-        ):
-            return False
-        for tables, gone in zip(self._tables, dropped, strict=True):
-            tables.adopt(seq, length, gone, blob["tokens"] if self._share else ())
+        tokens = blob["tokens"] if self._share else ()
+        for index, tables in enumerate(self._tables):
+            gone = blob["starts"][self._class.index(index)] // size
+            if not tables.adopt(seq, length, gone, tokens):
+                self.free(seq)
+                return False
         for group, streams in enumerate(blob["streams"]):
             held = torch.tensor(self._tables[self._class[group]][seq].blocks, device=self._device)
             places = torch.arange(blob["starts"][group], length, device=self._device)
-            where = (held[places // size], places % size)
-            for pool, stream in zip(self._pools[group], streams, strict=True):
-                pool.transpose(1, 2).index_put_(where, stream.transpose(0, 1).to(self._device))
+            rows = [stream.transpose(0, 1).to(self._device) for stream in streams]
+            self._pools.write(group, (held[places // size], places % size), rows)
         return True
 
     def reset(self) -> None:
         """Forget every sequence, and what could be found."""
-        self._tables = [
-            Tables(self._count, self._block, window, share=self._share) for window in self._windows
-        ]
+        self._tables = [self._made(window) for window in self._windows]
+
+    def _made(self, window: int | None) -> Tables | ReservedTables:
+        policy, limits = self._options.reservation, self._limits
+        if policy == "demand":
+            return Tables(self._count, self._block, window, share=self._share)
+        capacity = limits.max_tokens + limits.lookahead
+        return ReservedTables(self._count, self._block, policy, capacity, limits.lookahead)
 
     def longest(self) -> int:
         """Tokens of the longest sequence that fits when it is alone."""
-        return self._count * self._block - self._lookahead
+        return min(tables.longest() for tables in self._tables) - self._limits.lookahead
 
     def room(self) -> int:
         """Places in blocks that can be taken, idle ones with them."""
@@ -269,4 +259,4 @@ class PagedStore:
 
     def reserved_bytes(self) -> int:
         """Bytes of the pools."""
-        return sum(pool.numel() * pool.element_size() for pools in self._pools for pool in pools)
+        return self._pools.bytes

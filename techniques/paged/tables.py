@@ -47,7 +47,7 @@ class Tables:
         self.size = size
         self.blocks = Blocks(count)
         self.copied = 0
-        self._window = window
+        self.window = window
         self._share = share
         self._tables: dict[int, Table] = {}
 
@@ -181,8 +181,8 @@ class Tables:
             table.room = keep * size
         if self._share and (len(table.names) + 1) * size <= length:
             self._name(table)
-        if self._window is not None:
-            self._drop(table, self._window)
+        if self.window is not None:
+            self._drop(table, self.window)
 
     def _name(self, table: Table) -> None:
         for j in range(len(table.names), table.length // self.size):
@@ -192,8 +192,8 @@ class Tables:
             table.names.append(name)
 
     def _drop(self, table: Table, window: int) -> None:
-        """The next row, at place `length`, sees the places above `length - window`."""
-        gone = max(0, table.length - window + 1) // self.size
+        """Only the last `window` tokens are kept, and what else is in their blocks."""
+        gone = max(0, table.length - window) // self.size
         for j in range(table.dropped, gone):
             self.blocks.give(table.blocks[j])
             # Kernels may read through the table before they mask: any valid number will do.
@@ -222,11 +222,11 @@ class Tables:
             self._tables[seq] = table
         return table.length
 
-    def fork(self, source: int, target: int) -> None:
+    def fork(self, source: int, target: int) -> Copies | None:
         """Let `target` hold the same tokens in the same blocks. Needs no room until one writes."""
         table = self._tables.get(source)
         if table is None:
-            return
+            return _NONE
         keep = -(-table.length // self.size)
         held = table.blocks[:keep]
         for block in held[table.dropped :]:
@@ -236,6 +236,7 @@ class Tables:
         self._tables[target] = Table(
             held, table.length, keep * self.size, table.dropped, True, tokens, names
         )
+        return _NONE
 
     def adopt(self, seq: int, length: int, dropped: int, tokens: Sequence[int] = ()) -> bool:
         """Room for a sequence that comes with `length` tokens, all but the `dropped` leading
@@ -255,6 +256,10 @@ class Tables:
         if table is not None:
             for block in reversed(table.blocks[table.dropped :]):
                 self.blocks.give(block)
+
+    def longest(self) -> int:
+        """Tokens of the longest sequence that fits when it is alone."""
+        return self.blocks.count * self.size
 
     def check(self) -> None:
         """AssertionError where tables and the pool's counts disagree."""

@@ -151,6 +151,27 @@ def test_greedy_tokens_are_the_references(
         assert counts["prefix_found"] == 0
 
 
+@pytest.mark.parametrize("decoder", ["autoregressive", "toy_tree"])
+@pytest.mark.parametrize("scheduling", ["static", "continuous"])
+@pytest.mark.parametrize("policy", ["max", "pow2", "oracle"])
+def test_reserving_ahead_changes_no_token(
+    bench: Bench, truths: dict[str, list[list[int]]], policy: str, scheduling: str, decoder: str
+) -> None:
+    """And needs no preemption: who enters has room for all that it will hold."""
+    truth = truths["gqa"]
+    stack = {
+        "architecture": ARCHITECTURES["gqa"],
+        "cache": {"paged": {"block": 4, "reservation": policy}},
+        "decoding": {decoder: {} if decoder == "autoregressive" else {"script": truth}},
+        "scheduling": scheduling,
+    }
+    engine = _engine(bench, stack, tokens=128)
+    emissions = _serve(engine, REQUESTS, every=1)
+    assert _tokens(emissions) == {(i, 0): tokens for i, tokens in enumerate(truth)}
+    _empty(engine)
+    assert engine.counters().get("preemptions", 0) == 0
+
+
 @pytest.mark.parametrize("schedule", ["decode-first", "recomputed", "swapped", "static"])
 @pytest.mark.parametrize("cache", CACHES)
 def test_sampled_tokens_do_not_depend_on_the_schedule(
