@@ -110,7 +110,7 @@ def generate(
     decode_s = steps * step
     e2e = ttft + decode_s
     # Of one sequence; the last token is never cached, but caches reserve room for it.
-    sequence = held_bytes(plan, parts, 1, _slim(P + N - 1))
+    sequence = np.broadcast_to(held_bytes(plan, parts, 1, _slim(P + N - 1)), B.shape)
     state = B * sequence
     longest = P if Trait.INCREMENTAL in plan.traits else P + N - 1
     reserved = B * held_bytes(plan, parts, 1, _slim(P + N))
