@@ -19,12 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own abbreviation
 from torch import Tensor
 
 from harness.errors import HarnessError
 from harness.model.presets import Inflation
-from harness.model.reference import LinearFunction, MixerFunction, decoder_lm, rope
+from harness.model.reference import attention_lm
 from harness.shape import ModelShape
 
 # Nats a token that an enlarged model may differ from its source. By Pinsker's inequality no
@@ -135,9 +134,7 @@ def logits(shape: ModelShape, get: Get, tokens: Tensor) -> Tensor:
         return x @ get("embed" if name == "head" and shape.tied else name).float().T
 
     with torch.inference_mode(), torch.device(tokens.device):
-        return decoder_lm(
-            _Weights(), shape, tokens, torch.float32, linear, _attention(shape, linear, len(tokens))
-        )
+        return attention_lm(_Weights(), shape, tokens, torch.float32, linear)
 
 
 def divergence(source: Tensor, enlarged: Tensor) -> Divergence:
@@ -145,22 +142,6 @@ def divergence(source: Tensor, enlarged: Tensor) -> Divergence:
     p, q = source.double().log_softmax(-1), enlarged.double().log_softmax(-1)
     by_token = (p.exp() * (p - q)).sum(-1)
     return Divergence(by_token.mean().item(), by_token.max().item(), len(by_token))
-
-
-def _attention(shape: ModelShape, linear: LinearFunction, T: int) -> MixerFunction:
-    """Causal grouped-query attention over one sequence of T tokens."""
-    N, K, H = shape.heads, shape.kv_heads, shape.head_dim
-    positions = torch.arange(T)
-
-    def mixer(layer: int, x: Tensor) -> Tensor:
-        q = rope(linear(f"{layer}.q", x).view(T, N, H), positions, shape)
-        k = rope(linear(f"{layer}.k", x).view(T, K, H), positions, shape)
-        v = linear(f"{layer}.v", x).view(T, K, H)
-        q, k, v = (heads.transpose(0, 1)[None] for heads in (q, k, v))  # [1, heads, T, H]
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        return linear(f"{layer}.o", mixed[0].transpose(0, 1).reshape(T, N * H))
-
-    return mixer
 
 
 def _seeded(name: str, device: torch.device) -> torch.Generator:

@@ -19,6 +19,21 @@ PRESETS: dict[str, ModelShape] = {
     "tiny": ModelShape(
         vocab=101, width=48, layers=3, heads=4, kv_heads=4, head_dim=16, ff=112, max_len=4096
     ),
+    # The 42M model of github.com/karpathy/llama2.c, whose README has the shape: what a processor
+    # gets through in seconds, with weights that leave its caches.
+    "stories-42m": ModelShape(
+        vocab=32000,
+        width=512,
+        layers=8,
+        heads=8,
+        kv_heads=8,
+        head_dim=64,
+        ff=1376,
+        eps=1e-5,
+        theta=10000.0,
+        tied=True,
+        max_len=1024,
+    ),
     # arXiv:2307.09288, Table 1 and the released config.
     "llama-2-13b": ModelShape(
         vocab=32000,
@@ -86,7 +101,7 @@ class Inflation:
 
     def shape(self, name: str, small: ModelShape) -> ModelShape:
         """The enlarged shape; UsageError where it cannot hold the source's."""
-        if small.mixers or small.kv_share > 1 or not small.ff:
+        if small.mixers or small.windows or small.kv_share > 1 or not small.ff:
             raise UsageError(f"'{name}' cannot enlarge {self.source}, whose layers are no Llama's")
         group = small.heads // small.kv_heads
         large = replace(
@@ -114,9 +129,12 @@ class Inflation:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-# Widths are 4 and 16 times the source's, so that the square root that norms are scaled by is a
-# power of two and rounds nothing in 16 bits.
+# The zoo's speculative pair at two sizes, each draft a tenth of its target. Widths are 4 and 16
+# times the source's, so that the square root that norms are scaled by is a power of two and rounds
+# nothing in 16 bits.
 INFLATED: dict[str, Inflation] = {
-    "inflated-300m": Inflation("zoo/small-gqa", width=1024, layers=24, kv_heads=8, ff=3200),
-    "inflated-8b": Inflation("zoo/small-gqa", width=4096, layers=32, kv_heads=32, ff=16896),
+    "inflated-300m": Inflation("zoo/target", width=1024, layers=24, kv_heads=8, ff=3200),
+    "inflated-30m": Inflation("zoo/draft", width=1024, layers=3, kv_heads=8, ff=2304),
+    "inflated-8b": Inflation("zoo/target", width=4096, layers=32, kv_heads=32, ff=16896),
+    "inflated-800m": Inflation("zoo/draft", width=4096, layers=4, kv_heads=32, ff=12800),
 }
