@@ -34,6 +34,10 @@ PRESETS: dict[str, ModelShape] = {
         tied=True,
         max_len=1024,
     ),
+    # The zoo's small shape with six layers and room for long contexts, for a CPU.
+    "long": ModelShape(
+        vocab=1024, width=256, layers=6, heads=8, kv_heads=8, head_dim=32, ff=768, max_len=131072
+    ),
     # arXiv:2307.09288, Table 1 and the released config.
     "llama-2-13b": ModelShape(
         vocab=32000,
