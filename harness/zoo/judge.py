@@ -41,7 +41,7 @@ def text(
     written = export.read(folder, entry.architecture)
     train = stream.training_tokens(novels, vocabulary)
     held_out = []
-    for length in (SHORT, entry.budget.long):
+    for length in sorted({SHORT, entry.budget.long}):
         windows, text_bytes = stream.held_out_windows(novels, vocabulary, length)
         judged = evaluate.held_out(written, windows)
         bits = evaluate.bits_per_byte(judged.loss, windows[:, 1:].numel(), text_bytes)
@@ -69,7 +69,7 @@ def text(
         **card.common(entry, written, progress, folder),
         epochs=progress.step * entry.budget.step_tokens / len(train),
         held_out=tuple(held_out),
-        by_context=evaluate.by_context(written, windows[::2]),
+        by_context=evaluate.by_context(written, windows[::3]),
         unigram=unigram,
         bigram=bigram,
         corpus_sha256=corpus.digest(novels),

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import tokenizers
@@ -39,11 +40,18 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 def training_tokens(novels: list[Novel], tokenizer: tokenizers.Tokenizer) -> Tensor:
     """All train parts as one int64 tensor, `</s>` after each chapter."""
+    return _training_tokens(tuple(novels), tokenizer.to_str())
+
+
+# Training many models in one process encodes the novels, seconds of work, once.
+@cache
+def _training_tokens(novels: tuple[Novel, ...], tokenizer: str) -> Tensor:
+    encoder = tokenizers.Tokenizer.from_str(tokenizer)
     ids: list[int] = []
     for novel in novels:
         for chapter in CHAPTER.split(novel.train):
             if chapter:
-                ids += [*tokenizer.encode(chapter).ids, EOS_ID]
+                ids += [*encoder.encode(chapter).ids, EOS_ID]
     return torch.tensor(ids, dtype=torch.int64)
 
 

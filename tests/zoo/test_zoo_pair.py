@@ -125,4 +125,6 @@ def test_the_target_gains_from_what_came_before() -> None:
     for losses in told.held_out:
         assert losses.by_position["128-256"] < losses.by_position["16-64"]
     assert told.by_context is not None
-    assert told.by_context["240"] < told.by_context["48"] < told.by_context["16"]
+    # Of the same tokens: it uses some 48 tokens before them. More of them change nothing that the
+    # figure shows, so techniques for long contexts are judged on the needle models.
+    assert told.by_context["240"] < told.by_context["16"] - 0.02
