@@ -32,6 +32,7 @@ def compare(
     rules: Rules | None = None,
     hardware: str = "",
     conditions: Sequence[tuple[str, str]] = (),
+    forecast: bool = True,
 ) -> Verdicts:
     """Compare two sides.
 
@@ -45,6 +46,7 @@ def compare(
         rules: what counts as a change.
         hardware: the device's name.
         conditions: name and value of what both sides share.
+        forecast: also how many rounds changes of several sizes need.
     """
     rules = rules or Rules()
     pairs, refused = matched(base, head)
@@ -79,7 +81,7 @@ def compare(
         rows=tuple(rows),
         refused=tuple(refused),
         summaries=summaries(rows, len(pairs) + len(refused)),
-        needs=needs(seen, max(family, 1), rules),
+        needs=needs(seen, max(family, 1), rules) if forecast else (),
         notes=_notes(rows, session, rules),
     )
 

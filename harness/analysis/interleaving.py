@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from harness.analysis.looks import FIRST
 from harness.analysis.rows import Session
 from harness.store.rows import StoredRun, SweepRow
-from harness.sweep.resume import given
+from harness.sweep.resume import SESSION, given
 
-MARK = "--session"  # the same text in the command lines of both sides
 ROUNDS = "--rounds"  # a fixed number of rounds; without it they are added while cases are unknown
 
 
@@ -24,8 +23,8 @@ def session(
     head_runs: Sequence[StoredRun],
 ) -> Session:
     """How the two were measured with respect to each other."""
-    mark = given(base.argv, MARK) if base.argv[:1] == ("compare",) else []
-    if not mark or mark != given(head.argv, MARK) or base.uid == head.uid:
+    mark = given(base.argv, SESSION) if base.argv[:1] == ("compare",) else []
+    if not mark or mark != given(head.argv, SESSION) or base.uid == head.uid:
         return Session(interleaved=False)
     if not _side_by_side(base_runs, head_runs):
         return Session(interleaved=False)

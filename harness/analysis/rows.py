@@ -12,6 +12,7 @@ from harness.analysis.results import Result
 from harness.analysis.verdict import Subject, Verdict, VerdictName
 from harness.metrics import METRICS
 
+_WIDE = 20.0  # twenty times: whoever is told so has learnt nothing
 # A head that ends like this while the base is good has lost something.
 _LOST = ("gate_failed", "crashed", "error", "timeout", "oom", "oom_predicted", "unsupported")
 
@@ -185,8 +186,9 @@ def ruled(pending: Pending, ruling: Ruling, session: Session) -> Verdict:
 def _unseen(ruling: Ruling) -> str:
     if ruling.low is None:
         return "one pair; an interval needs two rounds or more"
-    if ruling.smallest is None:
-        return "the pairs scatter too widely to show any change"
-    return (
-        f"{ruling.n} pairs with this noise show changes of {100 * ruling.smallest:.2g} % and more"
-    )
+    if ruling.smallest is None or ruling.smallest > _WIDE:
+        return f"{ruling.n} pairs scatter too widely to show a change of any size that matters"
+    size = f"{100 * ruling.smallest:.2g} %"
+    if ruling.smallest >= 1:
+        size = f"{1 + ruling.smallest:.2g} times"
+    return f"{ruling.n} pairs with this noise show changes of {size} and more"

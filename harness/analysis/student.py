@@ -31,13 +31,29 @@ def upper_tail(t: float, dof: float) -> float:
 def quantile(tail: float, dof: float) -> float:
     """The t with P(T > t) = tail, for a tail below one half."""
     assert 0 < tail <= 0.5, "an upper tail is at most one half"
+    wanted = math.log(tail)
+
+    def above(t: float) -> float:
+        return math.log(upper_tail(t, dof)) - wanted
+
     low, high = 0.0, 1.0
-    while upper_tail(high, dof) > tail:
-        low, high = high, high * 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if upper_tail(middle, dof) > tail else (low, middle)
-    return (low + high) / 2
+    at_low = above(low)
+    while (at_high := above(high)) > 0:
+        low, high, at_low = high, high * 2, at_high
+    # The Illinois method: a line through both ends, one end's weight halved where it stays.
+    for _ in range(_STEPS):
+        if abs(high - low) <= 1e-13 * high or at_high == 0:
+            break
+        t = high - at_high * (high - low) / (at_high - at_low)
+        at_t = above(t)
+        if at_t * at_high > 0:
+            at_low /= 2
+        else:
+            low, at_low = high, at_high
+        high, at_high = t, at_t
+        if abs(at_t) < 1e-14:
+            break
+    return high
 
 
 def beta_quantile(below: float, a: float, b: float) -> float:

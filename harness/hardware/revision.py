@@ -26,26 +26,33 @@ def revision(folder: Path = _CHECKOUT) -> RevisionRow | None:
     None where there is nothing to say: git is missing, `folder` is not the top of a checkout with
     a commit, or the harness is installed somewhere inside another project's checkout.
     """
-    top = _git(folder, "rev-parse", "--show-toplevel")
-    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    top = git(folder, "rev-parse", "--show-toplevel")
+    commit = git(folder, "rev-parse", "--verify", "HEAD")
     if top is None or commit is None or Path(top).resolve() != folder.resolve():
         return None
     diff_hash = _diff_hash(folder)
-    committed = _git(folder, "show", "--no-patch", "--format=%ct", "HEAD")
+    committed = git(folder, "show", "--no-patch", "--format=%ct", "HEAD")
     return RevisionRow(
         repo=_repo(folder),
         commit=commit,
-        parent=_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^"),
-        branch=_git(folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
+        parent=git(folder, "rev-parse", "--verify", "--quiet", "HEAD^"),
+        branch=git(folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
         committed_at=datetime.fromtimestamp(int(committed), UTC) if committed else None,
         dirty=bool(diff_hash),
         diff_hash=diff_hash,
     )
 
 
+def resolve(name: str, folder: Path = _CHECKOUT) -> str | None:
+    """The commit that a name stands for: a branch, a tag, "HEAD~3"; None where there is none."""
+    if name.startswith("-") or not name.isprintable():
+        return None  # an option of git, or nothing that could name anything
+    return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+
+
 def _repo(folder: Path) -> str:
     """Host and path of the remote, without scheme, user or password; else the folder's name."""
-    url = _git(folder, "remote", "get-url", "origin")
+    url = git(folder, "remote", "get-url", "origin")
     if not url or "/" not in url.strip("/") or url.startswith(("/", ".", "file:")):
         return folder.resolve().name
     bare = re.sub(r"^[a-z+]+://", "", url)
@@ -72,7 +79,8 @@ def _diff_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git prints in that folder, stripped; None where it fails, or prints nothing."""
     answer = _git_bytes(folder, *arguments)
     return answer.decode(errors="replace").strip() or None if answer is not None else None
 

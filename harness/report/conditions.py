@@ -12,6 +12,7 @@ from harness.analysis.results import Result
 from harness.errors import HarnessError
 from harness.report import units
 from harness.store.rows import SweepRow
+from harness.sweep.resume import SESSION
 
 
 @dataclass(frozen=True)
@@ -61,18 +62,24 @@ def conditions(sweep: SweepRow, results: Sequence[Result]) -> list[tuple[str, st
     """Name and value of everything that was the same for the whole sweep, for a head of a table."""
     pairs = [
         ("suite", f"{sweep.suite} ({sweep.suite_hash[:12]}), sweep {sweep.id}, {sweep.status}"),
-        ("measured", _when(sweep)),
-        ("hardware", _hardware(sweep)),
-        ("versions", _versions(sweep)),
-        ("code", _code(sweep)),
+        ("measured", when(sweep)),
+        ("hardware", hardware(sweep)),
+        ("versions", versions(sweep)),
+        ("code", code(sweep)),
         ("cases", _shared(results)),
         ("rounds", _rounds(results)),
         ("seed", str(sweep.seed)),
-        ("command", f"harness {shlex.join(sweep.argv)}" if sweep.argv else "not recorded"),
+        ("command", _command(sweep)),
     ]
     if sweep.environment.power_limit_w is not None:
         pairs.insert(3, ("power", f"limit {sweep.environment.power_limit_w:g} W"))
     return [(name, value) for name, value in pairs if value]
+
+
+def _command(sweep: SweepRow) -> str:
+    """The command line; the mark of a comparison's session is none of it."""
+    argv = sweep.argv[: sweep.argv.index(SESSION)] if SESSION in sweep.argv else sweep.argv
+    return f"harness {shlex.join(argv)}" if argv else "not recorded"
 
 
 def varying(results: Sequence[Result]) -> tuple[str, ...]:
@@ -117,7 +124,8 @@ def _shared(results: Sequence[Result]) -> str:
     return ", ".join(parts)
 
 
-def _when(sweep: SweepRow) -> str:
+def when(sweep: SweepRow) -> str:
+    """When a sweep ran and how long."""
     start = f"{sweep.started_at:%Y-%m-%d %H:%M} UTC"
     if sweep.ended_at is None:
         return f"{start}, no end recorded"
@@ -125,21 +133,24 @@ def _when(sweep: SweepRow) -> str:
     return f"{start}, {seconds // 60} min {seconds % 60} s, {sweep.runs} runs"
 
 
-def _hardware(sweep: SweepRow) -> str:
-    hardware = sweep.hardware
-    of = f"{hardware.count} cores" if hardware.kind == "cpu" else f"{hardware.count} x"
-    text = f"{hardware.name} ({hardware.arch}), {of}, {units.size(hardware.memory_bytes)}"
-    return text if hardware.kind == "cpu" else f"{text}, host {hardware.cpu}"
+def hardware(sweep: SweepRow) -> str:
+    """The device, and of a GPU its host."""
+    h = sweep.hardware
+    of = f"{h.count} cores" if h.kind == "cpu" else f"{h.count} x"
+    text = f"{h.name} ({h.arch}), {of}, {units.size(h.memory_bytes)}"
+    return text if h.kind == "cpu" else f"{text}, host {h.cpu}"
 
 
-def _versions(sweep: SweepRow) -> str:
+def versions(sweep: SweepRow) -> str:
+    """What a sweep ran with."""
     e = sweep.environment
     known = {"torch": e.torch, "triton": e.triton, "CUDA": e.cuda, "driver": e.driver}
     parts = [f"{name} {version}" for name, version in known.items() if version]
     return ", ".join([*parts, f"Python {e.python}", e.os])
 
 
-def _code(sweep: SweepRow) -> str:
+def code(sweep: SweepRow) -> str:
+    """The revision that a sweep measured."""
     revision = sweep.revision
     if revision is None:
         return "not a git checkout: the code that was measured is not known"

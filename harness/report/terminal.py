@@ -85,12 +85,12 @@ def _print_blocks(console: Console, told: Sheet) -> None:
     widths = _widths([header, *rows])
     shown = _fitting(widths, console.width, _KEPT)
     total = sum(widths[:shown]) + _GAP * (shown - 1)
-    _print_line(console, _row(header, widths[:shown]), "bold")
-    _print_line(console, Text("-" * total), "dim")
+    print_line(console, _row(header, widths[:shown]), "bold")
+    print_line(console, Text("-" * total), "dim")
     for block in told.blocks:
         console.print(Text(block.title, style="bold"))
         for line in block.lines:
-            _print_line(console, _line(line, widths[:shown]))
+            print_line(console, _line(line, widths[:shown]))
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -137,7 +137,7 @@ def print_grid(console: Console, grid: Grid) -> None:
     for cells, style in ((grid.header, "dim"), *((row, "") for row in grid.rows)):
         text = Text(" " * _GAP).append_text(_row(cells, widths[:shown]))
         text.rstrip()
-        _print_line(console, text, style)
+        print_line(console, text, style)
 
 
 def print_list(console: Console, rows: Sequence[Sequence[str]], style: str) -> None:
@@ -153,21 +153,21 @@ def print_list(console: Console, rows: Sequence[Sequence[str]], style: str) -> N
         left = 2 * _GAP if narrow else indent
         wrapped = textwrap.wrap(row[-1], max(console.width - left, _NARROW)) or [""]
         if narrow:
-            _print_line(console, Text(head.rstrip()), style)
+            print_line(console, Text(head.rstrip()), style)
             lines = [" " * left + line for line in wrapped]
         else:
             first = Text.assemble((head, style), " " * _GAP, wrapped[0])
-            _print_line(console, first)
+            print_line(console, first)
             lines = [" " * left + line for line in wrapped[1:]]
         for line in lines:
-            _print_line(console, Text(line))
+            print_line(console, Text(line))
 
 
 def _print_wrapped(console: Console, text: str, style: str) -> None:
     for line in textwrap.wrap(text, console.width):
-        _print_line(console, Text(line), style)
+        print_line(console, Text(line), style)
 
 
-def _print_line(console: Console, text: Text, style: str = "") -> None:
+def print_line(console: Console, text: Text, style: str = "") -> None:
     """One line, whole whatever the width is: a number that is cut is another number."""
     console.print(text, style=style, no_wrap=True, overflow="ignore", crop=False)

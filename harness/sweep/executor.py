@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,13 +63,21 @@ class LocalExecutor:
     Args:
         interruption: asked while waiting; None when nothing interrupts.
         command: what to start; the paths of the job and run files are appended.
+        variables: environment variables of the worker, beside those of this process.
+        written: the job file's text, for a worker of another revision than this.
     """
 
     def __init__(
-        self, interruption: Interruption | None = None, command: Sequence[str] = WORKER
+        self,
+        interruption: Interruption | None = None,
+        command: Sequence[str] = WORKER,
+        variables: Mapping[str, str] | None = None,
+        written: Callable[[Job], str] = Job.model_dump_json,
     ) -> None:
         self._command = tuple(command)
         self._interruption = interruption
+        self._variables = dict(variables or {})
+        self._written = written
         adopt_orphans()
 
     def submit(self, job: Job) -> RunRecord:
@@ -77,7 +85,7 @@ class LocalExecutor:
         started_at = datetime.now(UTC)
         with _private_folder() as name:
             folder = Path(name)
-            _write(folder / "job.json", job)
+            _write(folder / "job.json", self._written(job))
             ending = self._run(job, folder)
             answer = None
             with suppress(OSError):
@@ -88,7 +96,7 @@ class LocalExecutor:
         kills_before = oom_kills() or 0
         mark = secrets.token_hex(16)
         start = time.monotonic()
-        process = _start(self._command, job, folder, mark)
+        process = _start(self._command, job, folder, {**self._variables, MARK: mark})
         try:
             watch = _Watch(process, self._interruption)
         except BaseException:
@@ -124,15 +132,17 @@ def _private_folder() -> TemporaryDirectory[str]:
         raise InfrastructureError(f"cannot make a folder for a run: {error}") from error
 
 
-def _write(file: Path, job: Job) -> None:
+def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(job.model_dump_json())
+        file.write_text(text)
     except OSError as error:
         message = f"cannot write a job file below '{file.parent.parent}': {error.strerror}"
         raise InfrastructureError(message) from error
 
 
-def _start(command: Sequence[str], job: Job, folder: Path, mark: str) -> subprocess.Popen[bytes]:
+def _start(
+    command: Sequence[str], job: Job, folder: Path, variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """Start a worker as the leader of a session of its own."""
     threads = dict.fromkeys(THREAD_VARIABLES, str(job.case.threads))
     arguments = [*command, str(folder / "job.json"), str(folder / "run.json")]
@@ -140,7 +150,7 @@ def _start(command: Sequence[str], job: Job, folder: Path, mark: str) -> subproc
         process = subprocess.Popen(
             arguments,
             # Not a folder of its own: a model may be named by a relative path.
-            env={**os.environ, **threads, MARK: mark},
+            env={**os.environ, **threads, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -45,7 +45,9 @@ def find(start: SweepStart, stored: Sequence[SweepRow]) -> SweepRow:
 
 # Options that choose neither a case nor how it is measured.
 _FREE = ("--db", "--budget", "--seed", "--hardware")
-_FLAGS = ("--resume",)
+# In the command lines of both sides of a comparison: one text marks one job, the other the side.
+SESSION, SIDE = "--session", "--side"
+_FLAGS = ("--resume", "--run")
 
 
 def given(argv: Sequence[str], option: str) -> list[str]:
@@ -59,11 +61,11 @@ def choice(argv: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _options(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Options with their values: after "sweep" and the suite, each value an argument of its own."""
-    rest = iter(argv[2:])
+    """Options with their values, each an argument of its own; other arguments are passed over."""
+    rest = iter(argv)
     for name in rest:
-        if name not in _FLAGS:
-            yield name, next(rest)
+        if name.startswith("--") and name not in _FLAGS:
+            yield name, next(rest, "")
 
 
 def _same(row: SweepRow, start: SweepStart) -> bool:

@@ -17,14 +17,16 @@ COMMENT_BYTES = 60 * 1024
 
 def render(told: Verdicts) -> str:
     """The whole as Markdown: the answer first, what alarms, then the rest folded away."""
-    rows = told_as.ordered(told.rows)
+    rows, common = told_as.ordered(told.rows), told_as.shared(told)
     notable = told_as.notable(rows)
     shown = {id(row) for row in notable}
     rest = [row for row in rows if id(row) not in shown]
     parts = [f"# {escape(told.title)}", f"**{escape(told_as.outcome(told))}**"]
-    parts.append("\n".join(f"- **{name}**: {escape(value)}" for name, value in told.conditions))
+    parts.append(
+        "\n".join(f"- **{name}**: {escape(value)}" for name, value in told_as.conditions(told))
+    )
     if notable:
-        parts += ["## Changed or invalid", _rows(notable)]
+        parts += ["## Changed or invalid", _rows(notable, common)]
     for small in grids(told):
         parts += [f"## {escape(small.title)}", grid(small)]
     if told.notes:
@@ -33,7 +35,7 @@ def render(told: Verdicts) -> str:
         refused = [(r.title, r.reason) for r in told.refused]
         parts += ["## Not compared", table(("case", "reason"), refused, 2)]
     if rest:
-        parts.append(_folded(f"The other {len(rest)} rows: same or unknown", _rows(rest)))
+        parts.append(_folded(f"The other {len(rest)} rows: same or unknown", _rows(rest, common)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -67,8 +69,14 @@ def _ending(opened: int, rows: int, lines: int, whole: str) -> str:
     return f"\n{'</details>' * opened}\n\n**Cut here: {what} are left out; see {whole}.**\n"
 
 
-def _rows(rows: Iterable[Verdict]) -> str:
-    lines = [(*told_as.cells(row), "; ".join((*told_as.changed(row), row.reason))) for row in rows]
+def _rows(rows: Iterable[Verdict], common: str) -> str:
+    lines = [
+        (
+            *told_as.cells(row, common),
+            "; ".join(p for p in (*told_as.changed(row), row.reason) if p),
+        )
+        for row in rows
+    ]
     return table((*told_as.HEADER, "why"), lines, told_as.LEFT)
 
 

@@ -21,18 +21,33 @@ def verdict(row: Verdict) -> str:
     return row.verdict
 
 
-def place(row: Verdict) -> str:
-    """Case and conditions, what a reader needs to find it."""
+def shared(told: Verdicts) -> str:
+    """The conditions that all rows have in common, said once and not in every row."""
+    found = {row.subject.conditions for row in told.rows}
+    return found.pop() if len(found) == 1 else ""
+
+
+def place(row: Verdict, common: str = "") -> str:
+    """Case and conditions, what a reader needs to find it, without what is said elsewhere."""
     subject = row.subject
-    return f"{subject.title}, {subject.conditions}" if subject.conditions else subject.title
+    if not subject.conditions or subject.conditions == common:
+        return subject.title
+    return f"{subject.title}, {subject.conditions}"
 
 
-def cells(row: Verdict) -> tuple[str, ...]:
+def cells(row: Verdict, common: str = "") -> tuple[str, ...]:
     """One row under HEADER."""
     unit = row.subject.unit
     both = [units.NOTHING if v is None else units.amount(unit, v) for v in (row.base, row.head)]
     times = units.times_better(row.ratio, row.ci_low, row.ci_high)
-    return (place(row), row.subject.metric, *both, times, str(row.n or units.NOTHING), verdict(row))
+    pairs = str(row.n or units.NOTHING)
+    return (place(row, common), row.subject.metric, *both, times, pairs, verdict(row))
+
+
+def conditions(told: Verdicts) -> list[tuple[str, str]]:
+    """Name and value for the head of a table."""
+    common = shared(told)
+    return [*told.conditions, *([("cases", common)] if common else [])]
 
 
 def sentence(row: Verdict) -> str:

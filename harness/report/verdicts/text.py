@@ -9,7 +9,7 @@ from rich.text import Text
 
 from harness.analysis.verdict import Verdicts
 from harness.report.findings import Grid
-from harness.report.terminal import COLOURS, print_grid, print_list
+from harness.report.terminal import COLOURS, print_grid, print_line, print_list
 from harness.report.verdicts import table
 
 _FEW = 40  # rows that are all shown; of more only what a reader looks for
@@ -20,16 +20,17 @@ def print_verdicts(console: Console, told: Verdicts, *, everything: bool = False
     """Print conditions, rows, refusals, means, rounds and notes; the answer stands last."""
     console.print(Text(told.title, style="bold"))
     console.print()
-    print_list(console, told.conditions, "dim")
+    print_list(console, table.conditions(told), "dim")
+    common = table.shared(told)
     rows = table.ordered(told.rows)
     shown = rows if everything or len(rows) <= _FEW else table.notable(rows)
     if shown:
         console.print()
-        _print_rows(console, [table.cells(row) for row in shown])
+        _print_rows(console, [table.cells(row, common) for row in shown])
     if len(shown) < len(rows):
         hidden = len(rows) - len(shown)
         console.print(Text(f"\n{hidden} rows that are the same or unknown are left out; --all"))
-    reasons = [(table.place(r), r.subject.metric, r.reason) for r in shown if r.reason]
+    reasons = [(table.place(r, common), r.subject.metric, r.reason) for r in shown if r.reason]
     refused = [(r.title, r.reason) for r in told.refused]
     for title, listed in (("Why", reasons), ("Not compared", refused)):
         if listed:
@@ -74,9 +75,6 @@ def _print_rows(console: Console, rows: list[tuple[str, ...]]) -> None:
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         text = Text("  ".join(parts[:-1]) + "  ", style="" if number else "bold")
-        text.append(parts[-1].rstrip(), style=COLOURS.get(line[-1], ""))
-        console.print(text, no_wrap=True, overflow="ignore", crop=False)
+        print_line(console, text.append(parts[-1].rstrip(), style=COLOURS.get(line[-1], "")))
         if not number:
-            console.print(
-                Text("-" * (sum(widths) + 2 * (len(widths) - 1)), style="dim"), crop=False
-            )
+            print_line(console, Text("-" * (sum(widths) + 2 * (len(widths) - 1))), "dim")
