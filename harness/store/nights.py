@@ -146,16 +146,12 @@ def sample_units(reader: Reader) -> list[tuple[str, str]]:
 
 def devices(reader: Reader) -> dict[int, str]:
     """The name of every device by its id."""
-    with told(reader.url), reader.engine.connect() as connection:
-        query = select(models.Hardware.id, models.Hardware.name)
-        return dict(connection.execute(query).tuples().all())
+    return dict(_tuples(reader, select(models.Hardware.id, models.Hardware.name)))
 
 
 def case_ids(reader: Reader) -> dict[int, str]:
     """The hash of every case by its id."""
-    with told(reader.url), reader.engine.connect() as connection:
-        query = select(models.Case.id, models.Case.hash)
-        return dict(connection.execute(query).tuples().all())
+    return dict(_tuples(reader, select(models.Case.id, models.Case.hash)))
 
 
 def _tuples(reader: Reader, query: Executable) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.analysis.detect import drift as slow
 from harness.analysis.detect import noise
-from harness.analysis.detect.replay import Nights, Step, aligned, replay, strided
+from harness.analysis.detect.replay import LEAST_SIZE, Nights, Step, aligned, replay, strided
 from harness.analysis.detect.settings import DEFAULT, Settings
 from harness.analysis.detect.tonight import LEAST_BEFORE, NEWEST, look, smallest
 from harness.analysis.history.series import Floats, Series
@@ -100,7 +100,12 @@ def judge(
         x, start = logs[i], starts[i]
         # An accepted change is found again a night or two off.
         known = [s for s in steps[i] if s.at > (start + settings.near if start else 0)]
-        changes = [_step(i, x, s, known) for s in known]
+        # Later nights may have shown that a step was none.
+        changes = [
+            change
+            for change in (_step(i, x, s, known) for s in known)
+            if abs(change.effect) >= LEAST_SIZE * settings.effect
+        ]
         clean = aligned(x, steps[i], 0, len(x) - 1)
         if i in newest and not any(c.at >= newest[i].at - settings.near for c in changes):
             changes.append(newest[i])
@@ -108,7 +113,8 @@ def judge(
             level = accepted.get(i, (0, None))[1]
             sign = -1.0 if series[i].metric.direction == "higher" else 1.0
             target = None if level is None or level <= 0 else sign * math.log(level)
-            changes += _drift(i, clean[start:], target, start, settings)
+            since = aligned(x, known, start, len(x) - 1)
+            changes += _drift(i, since, target, start, settings)
         changes += _noise(i, clean, start, settings)
         sd = float(noise.scale(x[None, -64:])[0]) if len(x) > 2 else None
         shown = None if sd is None else smallest(sd, len(x))

@@ -124,7 +124,7 @@ def _group(
     if len(inside) < LEAST or len(outside) < LEAST:
         return None
     ours, theirs = np.array([z for _, z, _ in inside]), np.array(outside)
-    parts = ours.var(ddof=1) / len(ours), theirs.var(ddof=1) / len(theirs)
+    parts = float(ours.var(ddof=1)) / len(ours), float(theirs.var(ddof=1)) / len(theirs)
     error = math.sqrt(sum(parts))
     dof = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(theirs) - 1))
     t = float(ours.mean() - theirs.mean()) / error

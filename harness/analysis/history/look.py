@@ -94,11 +94,17 @@ def _series(
     canaries = pinned(options.canaries, history)
     starts = _starts(history, levels)
     judged = judge(history.series, starts, options.settings, options.method)
-    still = [i for i, j in enumerate(judged) if not j.findings and not j.refused]
+    # What the newest nights say of one case by itself is part of the group's evidence.
+    still = [
+        i
+        for i, j in enumerate(judged)
+        if not j.refused and all(f.by == "tonight" for f in j.findings)
+    ]
     together: dict[int, Finding] = {}
     for group in groups.groups(history, still):
         for finding in groups.findings(group, history):
-            together.setdefault(finding.series, finding)
+            if not judged[finding.series].findings:
+                together.setdefault(finding.series, finding)
     known: dict[Key, list[AlertRow]] = {}
     for alert in alerts:
         key = Key(alert.case_id, alert.hardware_id, alert.source, alert.metric)
