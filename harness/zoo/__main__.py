@@ -11,7 +11,7 @@ from harness.zoo.table import Entry
 
 HERE = Path(__file__).parent
 # What of a budget can be tried before it goes into the table.
-TRIED = {"steps": int, "step_tokens": int, "learning_rate": float}
+TRIED = {"steps": int, "step_tokens": int, "learning_rate": float, "initial_std": float}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -136,16 +136,19 @@ class Network(nn.Module):
         return functional.linear(self.norm(x), self.embed_tokens.weight)  # [B, T, V]
 
 
-def build(architecture: Architecture, seed: int) -> Network:
-    """A network with seeded random weights, the same ones on every machine."""
+def build(architecture: Architecture, seed: int, spread: float = INITIAL_STD) -> Network:
+    """A network with seeded random weights, the same ones on every machine.
+
+    `spread` is the standard deviation of the matrices that do not write into the stream.
+    """
     generator = torch.Generator().manual_seed(seed)
     network = Network(architecture)
-    residual_std = INITIAL_STD / (2 * architecture.layers) ** 0.5
+    residual_std = spread / (2 * architecture.layers) ** 0.5
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if weight.ndim < 2:
                 continue
-            std = residual_std if name.endswith(INTO_STREAM) else INITIAL_STD
+            std = residual_std if name.endswith(INTO_STREAM) else spread
             if name.endswith("conv.weight"):
                 std = CONV_STD
             weight.normal_(std=std, generator=generator)

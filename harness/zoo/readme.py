@@ -152,6 +152,11 @@ def _made(card: Made) -> list[tuple[str, str]]:
         ),
         ("positions", f"rotary, theta {shape['theta']:g}, at most {shape['max_len']}"),
         (
+            "initial weights",
+            f"normal, standard deviation {budget['initial_std']:g}; into the stream divided by "
+            "sqrt(2 L)",
+        ),
+        (
             "trained on",
             f"{card.tokens:,} tokens in {card.steps:,} steps{epochs} of "
             f"{budget['step_tokens']} tokens",

@@ -18,7 +18,7 @@ def weights(entry: Entry, models: Path) -> network.Network:
     stream are zero, as in arXiv:2401.02415, section 3.2), so growing a model leaves its function
     as it was. Raises UsageError where the source is not trained yet or does not fit.
     """
-    net = network.build(entry.architecture, entry.budget.seed)
+    net = network.build(entry.architecture, entry.budget.seed, entry.budget.initial_std)
     if entry.start is None:
         return net
     source = read(entry.start.model, models)

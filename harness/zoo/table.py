@@ -57,6 +57,7 @@ class Budget:
     warmup: int = 200
     decay: float = 0.1
     precision: Literal["float32", "bfloat16"] = "float32"
+    initial_std: float = 0.02
 
     def window(self, step: int) -> int:
         """Tokens a window of this step, counted from 0."""
