@@ -107,3 +107,8 @@ def implementation(spec: KernelSpec, backend: str) -> tuple[str, Callable[..., A
     if backend == "triton" and spec.triton is not None:
         return "triton", load(spec.triton)
     return "torch", load(spec.eager)
+
+
+def outputs(returned: Any) -> tuple[Any, ...]:
+    """What an implementation returned, as a tuple of tensors."""
+    return returned if isinstance(returned, tuple) else (returned,)

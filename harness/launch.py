@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UnfitError
-from harness.target import Target
+from harness.target import TARGETS, Target
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +45,11 @@ class Device:
 
     arch: str  # "sm_90", "gfx942"; INTERPRETED where Triton interprets
     units: int  # multiprocessors or compute units
+    warp: int = 32  # threads
+
+    def warps(self, threads: int) -> int:
+        """Warps that have so many threads; at least one."""
+        return max(1, threads // self.warp)
 
 
 _recorded: ContextVar[tuple[Target, list[Launch]] | None] = ContextVar("recorded", default=None)
@@ -78,8 +83,14 @@ def target(device: torch.device) -> Device:
     """What launches on that device are for: while they are recorded, the target compiled for."""
     recorded = _recorded.get()
     if recorded is not None:
-        return Device(recorded[0].arch, recorded[0].units)
+        return described(recorded[0].arch)
     return _device(device) if device.type == "cuda" else Device(INTERPRETED, _NOMINAL)
+
+
+def described(arch: str) -> Device:
+    """A device of that architecture, as far as it is known."""
+    known = TARGETS.get(arch)
+    return Device(arch, _NOMINAL) if known is None else Device(arch, known.units, known.warp)
 
 
 @cache
@@ -88,7 +99,8 @@ def _device(device: torch.device) -> Device:
 
     facts = torch.cuda.get_device_properties(device)
     if torch.version.hip:
-        return Device(facts.gcnArchName.partition(":")[0], facts.multi_processor_count)
+        arch = facts.gcnArchName.partition(":")[0]
+        return Device(arch, facts.multi_processor_count, facts.warp_size)
     return Device(f"sm_{facts.major}{facts.minor}", facts.multi_processor_count)
 
 

@@ -94,6 +94,7 @@ def _result(wanted: _Wanted, outcomes: dict[str, Outcome]) -> Compiled:
         wanted.unit.name,
         wanted.config,
         launch=wanted.unit.launch,
+        absent=wanted.unit.absent,
         figures=None if isinstance(outcome, str) else outcome,
         error=outcome if isinstance(outcome, str) else None,
     )

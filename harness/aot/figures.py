@@ -54,6 +54,7 @@ class Compiled(Record):
     options: dict[str, Any]
     dtype: str
     launch: dict[str, Any] = Field(default_factory=dict)  # constants, warps and stages
+    absent: tuple[str, ...] = ()  # arguments that this configuration compiles in, such as None
     figures: Figures | None = None
     error: str | None = None
     unsupported: str | None = None  # the spec's reason why this target cannot have it

@@ -20,7 +20,8 @@ def judge(compiled: Compiled, claims: Claims) -> list[GateResult]:
     - spills: bytes of spilled registers a thread;
     - shared_memory: bytes a block against what a block may have;
     - resident: a unit holds at least one block;
-    - vector_loads_<argument>: loads narrower than 128 bits of an argument claimed to stream;
+    - vector_loads_<argument>: loads narrower than 128 bits of an argument claimed to stream, where
+      the configuration has it;
     - tensor_cores: matrix instructions, where a product is claimed.
     """
     if compiled.unsupported is not None:
@@ -42,7 +43,11 @@ def judge(compiled: Compiled, claims: Claims) -> list[GateResult]:
             "resident", 0 if found.occupancy > 0 else 1, 0, "blocks",
             f"{where}: occupancy {found.occupancy:.0%}, limited by {found.limited_by}",
         ),
-        *(_vector_loads(found, name, where) for name in claims.vector_loads),
+        *(
+            _vector_loads(found, name, where)
+            for name in claims.vector_loads
+            if name not in compiled.absent
+        ),
     ]  # fmt: skip
     if claims.tensor_cores and compiled.dtype not in _EXACT:
         number = sum(found.tensor_core.values())

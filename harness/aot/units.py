@@ -43,6 +43,11 @@ class Unit:
         ]
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """Arguments that are compiled in: constants, and what is None."""
+        return tuple(name for name, kind in self.signature.items() if kind == "constexpr")
+
+    @property
     def launch(self) -> dict[str, Any]:
         """Constants by name, warps and stages: what a reader needs to know it again."""
         names = list(self.signature)

@@ -25,8 +25,21 @@ class Pages:
 
     pools: tuple[Tensor, ...]  # one a stream, [P, K, block, H]
     table: Tensor  # [B, pages] int32, a sequence's pages in order
-    lens: Tensor  # [B] int32, tokens held with this batch's rows
+    lens: Tensor  # [B] int32, tokens held with this batch's rows, from the first in the pages on
     max_len: int  # the largest of lens, known to the host
+    # What pools in int8 or float8_e4m3fn are multiplied with, [P, K, block] float32 a stream.
+    scales: tuple[Tensor, ...] | None = None
+    # Place of each sequence's first entry in its pages, B: entries that left a window leave no gap.
+    starts: tuple[int, ...] | None = None  # None: 0 everywhere
+
+
+@dataclass(frozen=True)
+class Destinations:
+    """Where a batch's rows go in a group's pools, for kernels that write by themselves."""
+
+    pools: tuple[Tensor, ...]  # one a stream, [P, K, block, H]
+    pages: Tensor  # [T] int64
+    offsets: Tensor  # [T] int64, within the page
 
 
 class TokenStore(Protocol):
@@ -46,6 +59,9 @@ class TokenStore(Protocol):
 
     def append(self, group: int, streams: tuple[Tensor, ...]) -> None:
         """Write this batch's entries, each stream [T, *entry]."""
+
+    def destinations(self, group: int) -> Destinations | None:
+        """Where `append` would write, or None where a row has no one place in a page."""
 
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
         """Everything held of sequence i with this batch's rows: streams [K, S, H], first place."""

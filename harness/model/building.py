@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.kernel import implementation
 from harness.model.linear import Linear
 from harness.model.norm import RMSNorm
-from harness.model.rope import RopeTable
+from harness.model.rope import RopeTable, RopeWrite
 from harness.plan import EnginePlan
 from harness.shape import ModelShape
 
@@ -50,8 +50,7 @@ class Parts:
 
     def norm(self, name: str) -> RMSNorm:
         """The RMSNorm with the weight of that name."""
-        self.only_torch("rms_norm")
-        return RMSNorm(self.vector(name), self.shape.eps)
+        return RMSNorm(self.vector(name), self.shape.eps, self.kernel("rms_norm"))
 
     def linear(self, name: str, weight: Tensor) -> Linear:
         """A linear layer by the weights slot; its bytes count unless they are the embedding's."""
@@ -71,6 +70,10 @@ class Parts:
             self._rope[dim] = RopeTable(self.shape, dim, length, self._dtype, self._device)
         return self._rope[dim]
 
+    def rope_write(self) -> RopeWrite:
+        """The rotation of a fused projection, with the write of its keys and values."""
+        return RopeWrite(self.shape.kv_heads, self.kernel("rope_write"))
+
     def only_torch(self, *operations: str) -> None:
         """Record operations without a kernel of their own: torch runs them on any backend."""
         self.implementations |= dict.fromkeys(operations, "torch")
@@ -81,3 +84,8 @@ class Parts:
         chosen, function = implementation(spec, self._plan.backend)
         self.implementations[kernel] = chosen
         return function
+
+    def kernel(self, name: str) -> Callable[..., Any] | None:
+        """The Triton kernel of that name, or None where torch runs the operation; recorded too."""
+        function = self.operation(name)
+        return function if self.implementations[name] == "triton" else None

@@ -23,14 +23,11 @@ class FeedForward:
         fused = torch.cat([parts.weight(f"{layer}.gate"), parts.weight(f"{layer}.up")])
         self._gate_up = parts.linear(f"{layer}.gate_up", fused)
         self._down = parts.linear(f"{layer}.down", parts.weight(f"{layer}.down"))
-        self._width = parts.shape.ff
-        parts.only_torch("swiglu")
+        self._swiglu = parts.operation("swiglu")
 
     def __call__(self, x: Tensor, residual: Tensor) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + feed-forward, [T, D]."""
-        gate_up = self._gate_up(x)  # [T, 2F]
-        inner = F.silu(gate_up[:, : self._width]).mul_(gate_up[:, self._width :])
-        return self._down.add(residual, inner)
+        return self._down.add(residual, self._swiglu(self._gate_up(x)))
 
 
 class DecoderLM:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from harness.kernels.rope_write.eager import rotate as rotated
 from harness.shape import ModelShape, RopeScaling
 
 
@@ -62,7 +65,52 @@ class RopeTable:
 
 def rotate(x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
     """Rotate x [T, heads, dim] by the table of its positions; the result has x's dtype."""
-    cos, sin = table
-    turned = torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
-    # The table is float32: without this the keys of a 16-bit model would not fit their cache.
-    return turned.to(x.dtype)
+    return rotated(x, *table)
+
+
+class RopeWrite:
+    """Rotates a fused projection and writes its keys and values, by the kernel `rope_write`.
+
+    `kernel` None is torch's way: the rotation by itself, and the cache writes as it knows best.
+    """
+
+    def __init__(self, kv_heads: int, kernel: Callable[..., Any] | None) -> None:
+        self._kv_heads = kv_heads
+        self._kernel = kernel
+
+    def __call__(
+        self, qkv: Tensor, table: tuple[Tensor, Tensor], tokens: Any, group: int
+    ) -> Tensor:
+        """qkv [T, N + 2K, H] -> rotated queries [T, N, H]; the rest is in the store afterwards."""
+        K = self._kv_heads
+        N = qkv.shape[1] - 2 * K
+        if self._kernel is None:
+            turned = rotated(qkv[:, : N + K], *table)
+            tokens.append(group, (turned[:, N:], qkv[:, N + K :]))
+            return turned[:, :N]
+        cos, sin = _rows(table, qkv.shape[0])
+        to = tokens.destinations(group)
+        if to is not None:
+            q: Tensor = self._kernel(qkv, cos, sin, *to.pools, to.pages, to.offsets)[0]
+            return q
+        # The store keeps no pages: what is rotated goes to a page of its own, and from there to it.
+        T, _, H = qkv.shape
+        k, v = (qkv.new_empty(1, K, T, H) for _ in range(2))
+        pages = torch.zeros(T, dtype=torch.int64, device=qkv.device)
+        offsets = torch.arange(T, device=qkv.device)
+        q, k, v = self._kernel(qkv, cos, sin, k, v, pages, offsets)
+        tokens.append(group, (k[0].transpose(0, 1), v[0].transpose(0, 1)))
+        return q
+
+    def queries(self, q: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Rotated queries [T, N, H] of a layer that reads another layer's keys."""
+        if self._kernel is None:
+            return rotated(q, *table)
+        turned: Tensor = self._kernel(q, *_rows(table, q.shape[0]), None, None, None, None)
+        return turned
+
+
+def _rows(table: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, [T, H] each: a view, with stride 0 where one row serves all."""
+    cos, sin = (rows[:, 0].expand(count, -1) for rows in table)
+    return cos, sin

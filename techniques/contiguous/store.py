@@ -10,7 +10,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from harness.engine.store import Blob, Pages
+from harness.engine.store import Blob, Destinations, Pages
 from harness.errors import UnfitError
 from harness.model.batch import RaggedBatch
 from harness.plan import Limits
@@ -58,6 +58,9 @@ class ContiguousStore:
         self._place: int | None = None
         self._places: tuple[Tensor, Tensor] | None = None
         self._table: tuple[Tensor, Tensor] | None = None
+        self._rows: tuple[Tensor, Tensor] | None = None
+        # Of this batch's regions, by where they start: groups of one window agree.
+        self._region_tables: dict[tuple[int, ...], tuple[Tensor, Tensor, int]] = {}
         self.reset()
 
     def length(self, seq: int) -> int:
@@ -88,7 +91,8 @@ class ContiguousStore:
         """Work out once where this batch's rows go."""
         self._batch = batch
         self._batch_slots = [self._slot[seq] for seq in batch.seqs]
-        self._place = self._places = self._table = None
+        self._place = self._places = self._table = self._rows = None
+        self._region_tables.clear()
         if batch.one_row_each:
             contexts, first = batch.context_lens, self._batch_slots[0]
             adjacent = self._batch_slots == list(range(first, first + batch.size))
@@ -121,6 +125,24 @@ class ContiguousStore:
                     start, end = batch.context_lens[i], batch.lens[i]
                     pool[slot, :, start:end] = rows[batch.rows(i)].transpose(0, 1)
 
+    def destinations(self, group: int) -> Destinations | None:
+        """Slot and place in it of each of the batch's rows; a window's entries move about."""
+        if group in self._windowed:
+            return None
+        if self._rows is None:
+            batch = self._batch
+            assert batch is not None
+            slots: list[int] = []
+            places: list[int] = []
+            for i, slot in enumerate(self._batch_slots):
+                slots += [slot] * batch.query_len(i)
+                places += range(batch.context_lens[i], batch.lens[i])
+            self._rows = (
+                torch.tensor(slots, device=self._device),
+                torch.tensor(places, device=self._device),
+            )
+        return Destinations(self._pools[group], *self._rows)
+
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
         """Everything of sequence i with this batch's rows: views [K, S, H], and its first place."""
         assert self._batch is not None
@@ -130,17 +152,31 @@ class ContiguousStore:
         return tuple(pool[slot, :, :end] for pool in self._pools[group]), 0
 
     def pages(self, group: int) -> Pages | None:
-        """One page a sequence: its slot. A window's entries do not lie at their places."""
-        if group in self._windowed:
-            return None
+        """One page a sequence: its slot, or its region of a window, unless a prompt lies beside."""
         batch = self._batch
         assert batch is not None
+        if group in self._windowed:
+            return self._regions(self._windowed[group], batch)
         if self._table is None:
             self._table = (
                 torch.tensor(self._batch_slots, dtype=torch.int32, device=self._device)[:, None],
                 torch.tensor(batch.lens, dtype=torch.int32, device=self._device),
             )
         return Pages(self._pools[group], *self._table, max(batch.lens))
+
+    def _regions(self, windowed: WindowedGroup, batch: RaggedBatch) -> Pages | None:
+        starts = windowed.starts(self._batch_slots)
+        if starts is None:
+            return None
+        found = self._region_tables.get(starts)
+        if found is None:
+            stored = [length - start for length, start in zip(batch.lens, starts, strict=True)]
+            found = self._region_tables[starts] = (
+                torch.tensor(self._batch_slots, dtype=torch.int32, device=self._device)[:, None],
+                torch.tensor(stored, dtype=torch.int32, device=self._device),
+                max(stored),
+            )
+        return Pages(windowed.pools, *found, starts=starts)
 
     def advance(self, batch: RaggedBatch) -> None:
         """The batch's rows are now held."""

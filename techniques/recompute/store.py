@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness.engine.store import Blob, Pages
+from harness.engine.store import Blob, Destinations, Pages
 from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
@@ -26,6 +26,7 @@ class RecomputeStore:
     ) -> None:
         self._now: dict[int, tuple[Tensor, ...]] = {}
         self._batch: RaggedBatch | None = None
+        self._table: tuple[Tensor, Tensor, int] | None = None
 
     def length(self, seq: int) -> int:
         """Nothing is ever held."""
@@ -45,10 +46,16 @@ class RecomputeStore:
     def begin(self, batch: RaggedBatch) -> None:
         """A forward starts."""
         self._batch = batch
+        self._table = None
 
     def append(self, group: int, streams: tuple[Tensor, ...]) -> None:
         """Keep this batch's entries for this forward."""
         self._now[group] = streams
+
+    def destinations(self, group: int) -> Destinations | None:
+        """Rows are kept as they come."""
+        del group
+        return None
 
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
         """This forward's entries of sequence i, [K, T, H]."""
@@ -57,9 +64,19 @@ class RecomputeStore:
         return tuple(stream[rows].transpose(0, 1) for stream in self._now[group]), 0
 
     def pages(self, group: int) -> Pages | None:
-        """Not kept as pages."""
-        del group
-        return None
+        """Entries lie loose, sequence behind sequence: every row is a page."""
+        batch = self._batch
+        assert batch is not None
+        if self._table is None:
+            longest = max(batch.lens)
+            first = torch.tensor(batch.cu_seqlens[:-1], dtype=torch.int32)[:, None]
+            # Past a sequence's last row any row will do, its neighbour's or the batch's last.
+            rows = first + torch.arange(longest, dtype=torch.int32)
+            table = rows.clamp(max=batch.cu_seqlens[-1] - 1).to(batch.device)
+            lens = torch.tensor(batch.lens, dtype=torch.int32, device=batch.device)
+            self._table = (table, lens, longest)
+        pools = tuple(stream.unsqueeze(2) for stream in self._now[group])  # [T, K, 1, H]
+        return Pages(pools, *self._table)
 
     def advance(self, batch: RaggedBatch) -> None:
         """The forward is over: forget its entries."""

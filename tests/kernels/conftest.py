@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harness.gates.tolerance import check_numeric
-from harness.kernel import KernelSpec
+from harness.kernel import KernelSpec, outputs
 from harness.technique import load
 
 collect_ignore = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["interpreted"]
@@ -49,11 +49,20 @@ def draw() -> Callable[..., Any]:
 def complaints() -> Callable[..., list[str]]:
     """complaints(spec, inputs, candidate) -> what the numeric gate says against it; [] passes."""
 
-    def function(spec: KernelSpec, inputs: Any, candidate: Callable[..., Tensor]) -> list[str]:
+    def function(spec: KernelSpec, inputs: Any, candidate: Callable[..., Any]) -> list[str]:
         reference = load(spec.reference)
-        exact, trusted = reference(*map(_widened, inputs)), reference(*inputs)
-        results = check_numeric(candidate(*inputs), trusted, exact, trusted.dtype)
-        return [f"{r.name}: {r.observed} > {r.bound}" for r in results if not r.passed]
+        # The candidate goes last: it may write to its inputs.
+        exact = outputs(reference(*map(_widened, inputs)))
+        trusted = outputs(reference(*inputs))
+        given = outputs(candidate(*inputs))
+        if len(given) != len(exact):
+            return [f"{len(given)} outputs, the reference has {len(exact)}"]
+        return [
+            f"{r.name} of output {i}: {r.observed} > {r.bound}"
+            for i, (one, low, high) in enumerate(zip(given, trusted, exact, strict=True))
+            for r in check_numeric(one, low, high, low.dtype)
+            if not r.passed
+        ]
 
     return function
 

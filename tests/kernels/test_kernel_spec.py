@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from harness import registry
+from harness.kernel import outputs
 from harness.technique import load
 
 NAMES = registry.kernel_names()
@@ -66,8 +67,9 @@ def test_cost_is_positive_and_counts_bytes_of_the_dtype(name: str) -> None:
     spec = registry.kernel(name)
     for shape in (*spec.shapes["bench"], *(config.shape for config in spec.aot)):
         wide, narrow = spec.cost(shape, "float32"), spec.cost(shape, "bfloat16")
-        assert wide.bytes == 2 * narrow.bytes > 0
-        assert wide.flops == narrow.flops > 0
+        # A table in float32 has its size whatever the dtype is.
+        assert 2 * narrow.bytes >= wide.bytes > narrow.bytes > 0
+        assert wide.flops == narrow.flops
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,8 +102,11 @@ def test_the_gate_refuses_a_kernel_that_writes_nothing(
 ) -> None:
     spec = registry.kernel(name)
     inputs = draw(spec, spec.shapes["test"][1], torch.float32)
-    assert complaints(spec, inputs, lambda q, *_: torch.empty(q.shape))
-    assert complaints(spec, inputs, lambda q, *_: torch.zeros(q.shape))
+    right = outputs(load(spec.reference)(*inputs))
+    for nothing in (torch.empty_like, torch.zeros_like):
+        left_out = tuple(map(nothing, right))
+        assert complaints(spec, inputs, lambda *_, told=left_out: told)
+    assert complaints(spec, inputs, lambda *_: (*right, right[0])), "an output too many"
 
 
 def test_decode_attention_intensity_is_the_group_whatever_the_batch() -> None:
