@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.compare import OnGitHub, Outputs, Summary, show
 from harness.cli.listing import Database
 from harness.errors import UsageError
 
@@ -39,17 +40,12 @@ def register(app: typer.Typer) -> None:
         branch: Annotated[
             str | None, typer.Option(help="Nights of this branch; by default the newest's.")
         ] = None,
-        form: Annotated[
-            str, typer.Option("--format", help="text, markdown, junit, json or annotations.")
-        ] = "text",
-        output: Annotated[
-            list[Path] | None,
-            typer.Option(help="Write to this file too, in the form of its ending; repeatable."),
-        ] = None,
-        summary: Annotated[
-            Path | None, typer.Option(help="Add Markdown to this GitHub step summary.")
-        ] = None,
-        everything: Annotated[bool, typer.Option("--all", help="Show the dull rows too.")] = False,
+        output: Outputs = None,
+        github: OnGitHub = False,
+        summary: Summary = None,
+        everything: Annotated[
+            bool, typer.Option("--all", help="Show the rows too that are the same or unknown.")
+        ] = False,
         method: Annotated[
             str, typer.Option(help="What finds steps: models (ours) or asv.")
         ] = "models",
@@ -59,7 +55,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         confirm: Annotated[
             Path | None,
-            typer.Option(help="JSON of a 'harness compare --run' of the nominated cases."),
+            typer.Option(help="JSON of a 'harness compare --run' of the suspected cases."),
         ] = None,
         stale_days: Annotated[
             float, typer.Option(min=0.1, help="A last sweep older than this alarms.")
@@ -105,7 +101,7 @@ def register(app: typer.Typer) -> None:
             stale_after=timedelta(days=stale_days),
         )
         found = _look(db, branch, options, confirm, dry_run)
-        _show(found, form, output or [], summary, everything)
+        show(found, output or [], github, summary, everything)
         raise typer.Exit(found.exit_code)
 
     @group.command()
@@ -193,25 +189,6 @@ def _session(path: Path) -> Verdicts:
         return from_json(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from error
-
-
-def _show(
-    found: Verdicts, form: str, output: list[Path], summary: Path | None, everything: bool
-) -> None:
-    from harness.report.verdicts import add_summary, render, write
-
-    for path in output:
-        write(found, path)
-    if summary is not None:
-        add_summary(found, summary)
-    if form != "text":
-        typer.echo(render(found, form), nl=False)
-        return
-    from rich.console import Console
-
-    from harness.report.verdicts.text import print_verdicts
-
-    print_verdicts(Console(), found, everything=everything)
 
 
 def _evaluate(

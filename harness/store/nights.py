@@ -33,6 +33,7 @@ class NightRow:
     branch: str | None
     committed_at: datetime | None
     dirty: bool
+    partial: bool = False  # told to measure only some of the suite's cases
 
 
 # case, hardware, source, metric, sweep, round, attempt, value (None where it is NULL)
@@ -44,10 +45,12 @@ RedGate = tuple[int, int, str, int, str, str]
 
 # Predictions move with the catalogue and the model of the device, never with the code's speed.
 SOURCES = ("measured", "static")
+# Commands whose sweeps are no nights: they look at single cases, or at old code beside new.
+_NO_NIGHTS = ("compare", "rerun")
 
 
 def nights(reader: Reader, most: int) -> list[NightRow]:
-    """The newest `most` sweeps of each device, oldest first."""
+    """The newest `most` sweeps of each device that were nights, oldest first."""
     table = (
         select(
             models.Sweep.id.label("sweep_id"),
@@ -62,6 +65,7 @@ def nights(reader: Reader, most: int) -> list[NightRow]:
             models.Revision.branch,
             models.Revision.committed_at,
             models.Revision.dirty,
+            models.Sweep.argv,
         )
         .join(models.Environment, models.Sweep.environment_id == models.Environment.id)
         .outerjoin(models.Revision, models.Sweep.revision_id == models.Revision.id)
@@ -69,7 +73,15 @@ def nights(reader: Reader, most: int) -> list[NightRow]:
     )
     with told(reader.url), reader.engine.connect() as connection:
         found = connection.execute(table).mappings().all()
-    rows = [NightRow(**{**row, "dirty": bool(row["dirty"])}) for row in found]
+    rows = [
+        NightRow(
+            **{name: value for name, value in row.items() if name not in ("argv", "dirty")},
+            dirty=bool(row["dirty"]),
+            partial="--only" in row["argv"],
+        )
+        for row in found
+        if row["argv"][:1] not in ([name] for name in _NO_NIGHTS)
+    ]
     by_device: dict[int, list[NightRow]] = {}
     for row in rows:
         by_device.setdefault(row.hardware_id, []).append(row)

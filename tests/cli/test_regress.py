@@ -117,17 +117,22 @@ def _commit(night: int) -> RevisionRow:
     return RevisionRow(repo="r", commit=f"{night:040x}", branch="main", committed_at=at)
 
 
-def run(*arguments: str) -> Result:
+def _app() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
     regress.register(app)
-    return CliRunner().invoke(app, ["regress", *arguments])
+    return app
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(_app(), ["regress", *arguments], env={"GITHUB_STEP_SUMMARY": ""})
 
 
 def told(path: Path, *arguments: str) -> tuple[int, Verdicts]:
-    done = run("--db", str(path), "--format", "json", *arguments)
+    out = path.with_suffix(".json")
+    done = run("--db", str(path), "--output", str(out), *arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
-    return done.exit_code, Verdicts.model_validate_json(done.stdout)
+    return done.exit_code, Verdicts.model_validate_json(out.read_text())
 
 
 def test_quiet_nights_are_good(nightly: Nightly) -> None:
@@ -213,16 +218,37 @@ def test_a_level_is_accepted(nightly: Nightly) -> None:
     assert isinstance(run("accept", "x*", "--reason", "y", "--db", str(path)).exception, UsageError)
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "junit", "annotations"])
-def test_every_form_names_the_case(nightly: Nightly, tmp_path: Path, form: str) -> None:
-    path = nightly(*gone(3, NIGHTS - 1))
-    out = tmp_path / "told.md"
-    done = run("--db", str(path), "--format", form, "--output", str(out), "--summary",
-               str(tmp_path / "summary.md"))  # fmt: skip
+@pytest.mark.parametrize("ending", ["txt", "md", "xml", "json"])
+def test_every_form_names_the_case(nightly: Nightly, tmp_path: Path, ending: str) -> None:
+    path, out, summary = nightly(*gone(3, NIGHTS - 1)), tmp_path / f"told.{ending}", tmp_path / "s"
+    done = CliRunner().invoke(
+        _app(),
+        ["regress", "--db", str(path), "--output", str(out), "--github"],
+        env={"GITHUB_STEP_SUMMARY": str(summary)},
+    )
     assert done.exit_code == 1
-    assert "mha+recompute" in done.stdout
-    assert "mha+recompute" in out.read_text()
-    assert "mha+recompute" in (tmp_path / "summary.md").read_text()
+    for text_of in (done.stdout, out.read_text(), summary.read_text()):
+        assert "mha+recompute" in text_of
+
+
+def test_a_session_of_two_revisions_is_no_night(nightly: Nightly) -> None:
+    """Nor is a rerun: both look at a few cases, and one of them at old code."""
+    path = nightly(*gone(3, NIGHTS - 1), """UPDATE sweep SET argv = '["compare"]' WHERE id = 26""")
+    code, found = told(path)
+    assert code == 0
+    assert dict(found.conditions)["nights"].startswith(f"{NIGHTS - 1},")
+
+
+def test_a_sweep_of_some_cases_silences_no_other(nightly: Nightly) -> None:
+    only = """UPDATE sweep SET argv = '["sweep", "decode", "--only", "gqa*"]' WHERE id = 26"""
+    assert told(nightly(*gone(3, NIGHTS - 1), only))[0] == 0
+
+
+def test_the_commands_that_bear_a_suspicion_out_are_told(nightly: Nightly) -> None:
+    (note,) = told(nightly(slow(2, 18)))[1].notes
+    assert "harness compare --run 0000" in note
+    assert "--only 'gqa B1 P128 N64'" in note
+    assert "harness regress --confirm session.json" in note
 
 
 def test_two_results_of_one_revision_are_two_nights(nightly: Nightly) -> None:
@@ -299,7 +325,6 @@ def test_an_empty_database_is_3(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--confirm", "absent.json"], "cannot read"),
-        (["--format", "html"], "unknown form"),
         (["--output", "x.html"], "does not say which form"),
         (["--method", "magic"], "unknown method"),
         (["ack", "99", "--reason", "x"], "there is no alert 99"),

@@ -33,8 +33,8 @@ def silences(history: History) -> list[Silence]:
     """Every case that is overdue, given how regularly it reported before."""
     by_suite: dict[tuple[int, str], list[int]] = {}
     for place, night in enumerate(history.nights):
-        # An unfinished night has not come to every case yet.
-        if night.status == "complete":
+        # An unfinished night has not come to every case yet, one of some cases never will.
+        if night.status == "complete" and not night.partial:
             by_suite.setdefault((night.hardware_id, night.suite), []).append(place)
     found = []
     for (case, device, source), ended in history.endings.items():

@@ -12,6 +12,7 @@ import numpy as np
 from harness.analysis.detect.settings import DEFAULT, Settings
 from harness.analysis.history import coverage, groups, rows
 from harness.analysis.history.causes import Moves, cause, pinned
+from harness.analysis.history.confirmation import PAIRS
 from harness.analysis.history.coverage import STALE_AFTER, Silence
 from harness.analysis.history.findings import Finding, Judged, Method, judge
 from harness.analysis.history.series import History, Key, Series
@@ -67,11 +68,38 @@ def look(
     history = replace(history, series=tuple(seen))
     pairs += _series(history, alerts, levels, options)
     kept = [(place, row) for place, (_, row) in enumerate(pairs) if row is not None]
+    told = tuple(verdict for verdict, _ in pairs)
     return Look(
-        _verdicts(history, now, tuple(v for v, _ in pairs), refused, ()),
+        _verdicts(history, now, told, refused, sessions(told, history)),
         tuple(row for _, row in kept),
         tuple(place for place, _ in kept),
     )
+
+
+def sessions(told: Sequence[Verdict], history: History) -> tuple[str, ...]:
+    """For each suite, the commands that bear suspicions out, or do not."""
+    suites = {
+        history.cases[series.key.case_id].hash: history.nights[series.places[-1]]
+        for series in history.series
+        if series.key.case_id in history.cases
+    }
+    asked: dict[tuple[str, str, str], list[str]] = {}
+    for row in told:
+        night = suites.get(row.subject.case_hash)
+        if row.nominated and row.change and row.change.from_revision and night and night.commit:
+            key = (night.suite, row.change.from_revision, night.commit)
+            titles = asked.setdefault(key, [])
+            if row.subject.title not in titles:
+                titles.append(row.subject.title)
+    notes = []
+    for (suite, base, head), titles in asked.items():
+        only = " ".join(f"--only '{title}'" for title in titles)
+        notes.append(
+            f"to bear out {len(titles)} of them: harness compare --run {base[:12]} {head[:12]} "
+            f"{suite} --rounds {PAIRS} {only} --output session.json; "
+            "then: harness regress --confirm session.json"
+        )
+    return tuple(notes)
 
 
 def with_ids(seen: Look, numbers: Sequence[int]) -> Verdicts:
