@@ -60,19 +60,20 @@ def test_coarse_keys_and_values_lose_the_needle_and_fine_ones_do_not() -> None:
 
     def rounding(bits: int) -> Any:
         def hook(module: torch.nn.Module, inputs: Any, out: torch.Tensor) -> torch.Tensor:
-            heads = out.unflatten(-1, (-1, net.architecture.head_dim))
-            step = heads.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 0.5)
+            heads = out.view(*out.shape[:-1], -1, net.architecture.head_dim)
+            step = heads.abs().amax(-1, keepdim=True) / float(2 ** (bits - 1) - 0.5)
             return (((heads / step - 0.5).round() + 0.5) * step).flatten(-2)
 
         return hook
 
+    projections = [
+        module for name, module in net.named_modules() if name.endswith(("k_proj", "v_proj"))
+    ]
+    assert len(projections) == 4
+
     found = {}
     for bits in (8, 2):
-        hooks = [
-            projection.register_forward_hook(rounding(bits))
-            for layer in net.layers
-            for projection in (layer.self_attn.k_proj, layer.self_attn.v_proj)
-        ]
+        hooks = [module.register_forward_hook(rounding(bits)) for module in projections]
         found[bits] = needle_accuracy(net, task, distance=256)
         for handle in hooks:
             handle.remove()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.errors import UsageError
-from harness.zoo import accuracy, material, network, rows, tasks
+from harness.zoo import accuracy, material, network, rows, tasks, tokenizer
 from harness.zoo.table import Architecture
 
 RECALL = tasks.Recall(pairs=4, keys=8, values=16)
@@ -96,7 +96,7 @@ def test_an_untrained_network_only_guesses() -> None:
 
 def test_only_answers_are_learned_and_no_training_step_asks_what_is_judged() -> None:
     entry = rows.get("recall8-conv")
-    learned = material.of(entry, [], None)
+    learned = material.of(entry, [], tokenizer.load())
     batch = learned.batch(0)
     assert (batch.targets >= 0).sum() == len(batch.targets) * 8
     judged = RECALL.questions(4, entry.budget.seed, material.JUDGEMENT).tokens
