@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.intervals import geometric_mean
 from harness.analysis.steps import StepGrowth, step_growth
+from harness.analysis.timeline import Timeline, timeline
 from harness.run import GateResult, MetricValue, RunRecord, Status
 from harness.suite.case import Case
 from harness.suite.points import GeneratePoint
@@ -83,6 +84,7 @@ class Result:
     implementations: tuple[tuple[str, str], ...]  # operation, implementation
     telemetry: tuple[Mapping[str, Any], ...] = ()  # what each run noted about itself
     step_growth: StepGrowth | None = None
+    timeline: Timeline | None = None  # of its first process, where it served requests
 
     @property
     def failed(self) -> bool:
@@ -163,6 +165,7 @@ def _result(runs: list[StoredRun]) -> Result:
         implementations=tuple(sorted({i for r in records for i in r.implementations.items()})),
         telemetry=tuple(record.telemetry for record in records),
         step_growth=_step_growth(runs[0].case, measured) if worst.status == "ok" else None,
+        timeline=timeline(measured[0]) if worst.status == "ok" else None,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,15 @@ class Bars:
 
     title: str
     series: dict[str, dict[str, tuple[float, float | None]]]
+
+
+@dataclass(frozen=True)
+class Course:
+    """One small plot over time: named series with a value at each place."""
+
+    title: str
+    places: Sequence[float]
+    series: Mapping[str, Sequence[float]]
 
 
 def lines(
@@ -112,6 +121,23 @@ def bars(
     return _figure(len(panels), draw, y_label, salt, share=False, plain=False)
 
 
+def courses(panels: Sequence[Course], x_label: str, salt: str) -> str:
+    """Series over time, two panels a row, one legend for all: series of a name share a colour."""
+    names = list(dict.fromkeys(name for panel in panels for name in panel.series))
+
+    def draw(axes: Axes, index: int) -> None:
+        panel = panels[index]
+        for name, values in panel.series.items():
+            rank = names.index(name)
+            axes.plot(panel.places, values, color=_colour(rank), linewidth=1.4, label=name)
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(x_label)
+        axes.set_title(panel.title, fontsize=9, color=_INK)
+
+    return _figure(len(panels), draw, "", salt, share=False, plain=False, columns=2)
+
+
 def _line(
     axes: Axes,
     rank: int,
@@ -151,13 +177,14 @@ def _figure(
     *,
     share: bool,
     plain: bool,
+    columns: int | None = None,
 ) -> str:
     """Panels in rows under one legend, as SVG text."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    columns = 2 if count == 4 else min(count, _PER_ROW)
+    columns = min(count, columns or (2 if count == 4 else _PER_ROW))
     rows = -(-count // columns)
     # Text stays text in the page's font, and a dollar sign in a label is no formula.
     with matplotlib.rc_context(

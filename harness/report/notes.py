@@ -24,6 +24,8 @@ def notes(sweep: SweepRow, results: Sequence[Result], planned_rounds: int | None
         _few_rounds(good, planned_rounds),
         _imprecise(good),
         _unsteady(good),
+        _late(good),
+        _refused(good),
         _waited(good),
         _disturbed(good),
         _switched_off(results),
@@ -89,6 +91,42 @@ def _unsteady(good: Sequence[Result]) -> str | None:
     return (
         f"{_of(cases, good)} were still changing speed after warm-up ({_titles(cases)}): the first "
         "samples may be too slow. Raise measure.max_seconds."
+    )
+
+
+def _late(good: Sequence[Result]) -> str | None:
+    """Serve runs whose requests were handed in later than they could have been."""
+    found = {
+        result.case.title: str(said["late"])
+        for result in good
+        for said in _noted(result, "serve", Mapping)
+        if said.get("late")
+    }
+    if not found:
+        return None
+    title, said = next(iter(found.items()))
+    return (
+        f"In {len(found)} of {len(good)} cases the generator of requests was late ({title}: "
+        f"{said}); times count from when a request was due, so that they hold its lateness too. "
+        "Measure again on a quiet machine, or with idle: skip."
+    )
+
+
+def _refused(good: Sequence[Result]) -> str | None:
+    """Serve runs in which some requests could never have been served."""
+    found = {
+        result.case.title: (said["refused"][0], result.value("refused") or 0)
+        for result in good
+        for said in _noted(result, "serve", Mapping)
+        if said.get("refused")
+    }
+    if not found:
+        return None
+    title, (reason, count) = next(iter(found.items()))
+    return (
+        f"In {len(found)} of {len(good)} cases requests were refused ({title}: {count:.0f} of "
+        f"them; {reason}): they have no times and count in no rate. Raise max_tokens or state_mb, "
+        "or lower scale."
     )
 
 

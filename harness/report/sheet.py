@@ -22,6 +22,7 @@ from harness.report.findings import Grid, slope_grid, state_grid, state_sentence
 from harness.report.kernels import kernel_grids
 from harness.report.notes import notes
 from harness.report.predicted import Predicted, predicted_grid
+from harness.report.serving import serving_grids
 from harness.store.rows import SweepRow
 
 # What the ratio is of, unless a user says otherwise: the first that any result defines.
@@ -117,6 +118,7 @@ def sheet(
         untried=_listed([r for r in all_ordered if _untried(r)], results),
         slopes=(
             *(slope_grid(group, label) for group in slopes(ordered)),
+            *serving_grids(kernels, label),
             *kernel_grids(kernels),
             *beside,
         ),

@@ -6,9 +6,12 @@ work is in them, whatever else the machine does.
 
 from __future__ import annotations
 
+import fcntl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -56,8 +59,24 @@ class Seen:
         return sum(step.end_ns - step.start_ns for step in self.served.steps) / 1e9
 
 
+@contextmanager
+def turn(lock: str | None) -> Iterator[None]:
+    """Wait for a file's lock and hold it: scripts that share a machine take turns."""
+    if lock is None:
+        yield
+        return
+    with Path(lock).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def run(
-    stack: str, point: ServePoint, due: Sequence[Due] | None = None, slo: Slo = PRESETS["chat"]
+    stack: str,
+    point: ServePoint,
+    due: Sequence[Due] | None = None,
+    *,
+    slo: Slo = PRESETS["chat"],
+    lock: str | None = None,
 ) -> Seen:
     """Serve a point, or these requests on its engine. `max_tokens` 1 stands for the longest."""
     torch.set_num_threads(1)
@@ -78,6 +97,7 @@ def run(
     engine = build(plan, source)
     if due is None:
         due = requests(point, coming, Texts(plan.shape.vocab, None, str(point.seed)), None)
-    served = serve(engine, due, Clock(time.process_time_ns), skip_idle=True)
+    with turn(lock):
+        served = serve(engine, due, Clock(time.process_time_ns), skip_idle=True)
     found = serving.metrics(served, point.slots, slo, plan.limits.lookahead)
     return Seen(stack, served, {metric.name: metric.value for metric in found})

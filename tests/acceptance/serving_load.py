@@ -1,30 +1,31 @@
 """Throughput against latency under load: static as classic servers do it, against continuous.
 
-    python tests/acceptance/serving_load.py [REQUESTS]        # 500 requests: about an hour
+    python tests/acceptance/serving_load.py [--requests 500] [--lock FILE]     # half an hour
 
 The Azure conversation trace, lengths scaled by 1/8 to the small model, its own times stretched to
 loads from 0.3 to 2 times what continuous with a paged cache can do. All stacks have the same memory
 for keys and values. `static` computes finished rows and holds answers back until its batch is done,
 and has the batch size at which it does most. Rows fed explain a ratio: they are the same on any
-machine.
+machine. With a lock each run waits for its turn.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from functools import partial
 
 from serving_bench import Seen, run
 
 from harness.suite.points import ServePoint
 
-STATIC = "mha+static(batch={},pad_finished=true,emit_at_end=true)"
-RAGGED = "mha+static(batch={})"
-CONTINUOUS = ("mha+continuous", "mha+paged+continuous")
+STATIC = "gqa+static(batch={},pad_finished=true,emit_at_end=true)"
+RAGGED = "gqa+static(batch={})"
+CONTINUOUS = ("gqa+continuous", "gqa+paged+continuous")
 LOADS = (0.3, 0.6, 0.8, 1.0, 1.4, 2.0)
 
 
 def point(count: int) -> ServePoint:
-    """All requests at once, in 96 MB: 11,700 tokens."""
+    """All requests at once, in 24 MB: 11,700 tokens."""
     return ServePoint(
         requests=count,
         arrivals="at_once",
@@ -33,7 +34,7 @@ def point(count: int) -> ServePoint:
         seed=1,
         slots=64,
         max_tokens=1,
-        state_bytes=96_000_000,
+        state_bytes=24_000_000,
     )
 
 
@@ -48,21 +49,21 @@ def told(seen: Seen, load: str) -> None:
     )
 
 
-def main(count: int) -> None:
+def main(count: int, lock: str | None) -> None:
     """Print capacities, the sweep, and throughput at equal latency."""
-    base = point(count)
+    base, serve = point(count), partial(run, lock=lock)
     print(
         f"{'stack':58} {'load':>7} {'tok/s':>7} {'req/s':>6} {'good/s':>6} {'ttft90':>9}"
         f"{'e2e90':>9}{'per tok90':>9} {'rows fed':>8} {'peak':>4} {'waste':>6}"
     )
     short = base.model_copy(update={"requests": min(count, 150)})
-    trials = {batch: run(STATIC.format(batch), short) for batch in (4, 8, 16, 32)}
+    trials = {batch: serve(STATIC.format(batch), short) for batch in (4, 8, 16, 32)}
     for seen in trials.values():
         told(seen, "at once")
     best = max(trials, key=lambda batch: trials[batch].number("throughput"))
-    told(run(RAGGED.format(best), short), "at once")
+    told(serve(RAGGED.format(best), short), "at once")
     for stack in CONTINUOUS:
-        seen = run(stack, short)
+        seen = serve(stack, short)
         told(seen, "at once")
     capacity = seen.number("request_rate")
     stacks = (STATIC.format(best), *CONTINUOUS)
@@ -70,7 +71,7 @@ def main(count: int) -> None:
     for load in LOADS:
         at = base.model_copy(update={"arrivals": "trace", "rate": load * capacity})
         for stack in stacks:
-            swept[stack].append(run(stack, at))
+            swept[stack].append(serve(stack, at))
             told(swept[stack][-1], f"{load:g}x")
     conclude(swept, stacks[0])
 
@@ -100,4 +101,8 @@ def conclude(swept: dict[str, list[Seen]], static: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--lock")
+    given = parser.parse_args()
+    main(given.requests, given.lock)
