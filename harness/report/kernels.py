@@ -9,8 +9,13 @@ from harness.report import units
 from harness.report.findings import Grid
 from harness.suite.points import KernelPoint
 
-_COLUMNS = ("kernel_time", "achieved_flops", "achieved_bandwidth", "intensity", "roofline_fraction")
-_HEADER = ("sizes", "a call", "FLOP/s", "/ first's", "bytes/s", "FLOP/B", "roofline")
+_COLUMNS = (
+    "kernel_time", "achieved_flops", "matrix_fraction", "achieved_bandwidth", "bandwidth_fraction",
+    "intensity", "roofline_fraction",
+)  # fmt: skip
+_HEADER = (
+    "sizes", "a call", "FLOP/s", "/ first's", "/ matrix", "bytes/s", "/ copy", "FLOP/B", "roofline",
+)  # fmt: skip
 
 
 def kernel_grids(results: Sequence[Result]) -> list[Grid]:
@@ -27,7 +32,8 @@ def kernel_grids(results: Sequence[Result]) -> list[Grid]:
             title=f"Kernel {key[0]}: {', '.join(key[1:])}",
             header=_HEADER,
             rows=tuple(_row(result, members[0]) for result in members),
-            note="/ first's: achieved FLOP/s against those of the first row",
+            note="/ first's: achieved FLOP/s against those of the first row; / matrix and / copy: "
+            "shares of the device's measured rates",
         )
         for key, members in grouped.items()
     ]
@@ -43,8 +49,9 @@ def _row(result: Result, first: Result) -> tuple[str, ...]:
         number = result.value(name)
         return units.NOTHING if number is None else units.value(name, number)
 
-    time, rate, bandwidth, intensity, fraction = map(cell, _COLUMNS)
+    time, rate, matrix, bandwidth, copy, intensity, fraction = map(cell, _COLUMNS)
     time = f"{time} {units.spread(result.metrics['kernel_time'])}".rstrip()
     mine, base = result.value("achieved_flops"), first.value("achieved_flops")
     times = f"{mine / base:.2f}x" if mine is not None and base else units.NOTHING
-    return (result.case.workload.title, time, rate, times, bandwidth, intensity, fraction)
+    sizes = result.case.workload.title
+    return (sizes, time, rate, times, matrix, bandwidth, copy, intensity, fraction)

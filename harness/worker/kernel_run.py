@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from harness import registry
+from harness.cost import Cost
 from harness.gates.plausibility import check_floor
 from harness.gates.poison import poisoned
 from harness.gates.tolerance import check_numeric
+from harness.gates.verdict import failed
 from harness.hardware.estimate import KERNEL_INPUT_BYTES, kernel_cost, kernel_floor_seconds
-from harness.kernel import KernelSpec, implementation
+from harness.kernel import KernelSpec, implementation, outputs
 from harness.measure import telemetry
 from harness.measure.clock import Clock, for_device
 from harness.measure.interval import Median, median
@@ -31,6 +33,9 @@ from harness.worker.notes import Notes
 # A sample is so many calls that reading the clock, some 50 ns, stays below a thousandth of it.
 _SAMPLE_NS = 100_000
 _WARM_UP_SECONDS = 0.2
+_UNKNOWN = "the device's ceilings are not known"
+# Inputs that are timed are numbered from here.
+_TIMED = 10
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,13 @@ class _Kernel:
     job: Job
     point: KernelPoint
     spec: KernelSpec
-    call: Callable[..., Tensor]
+    call: Callable[..., Any]
 
-    def inputs(self, number: int, dtype: torch.dtype) -> Any:
+    def inputs(self, number: int, dtype: torch.dtype, device: str | None = None) -> Any:
         """Inputs number so and so of this run: no two of a case alike, nights alike."""
         generator = torch.Generator().manual_seed(self.job.round * 1000 + number)
-        return load(self.spec.inputs)(self.point.sizes, dtype, generator, self.job.device)
+        where = self.job.device if device is None else device
+        return load(self.spec.inputs)(self.point.sizes, dtype, generator, where)
 
 
 def attempt(job: Job, notes: Notes, *, timed: bool) -> None:
@@ -68,18 +74,33 @@ def attempt(job: Job, notes: Notes, *, timed: bool) -> None:
                 suffix = "" if each == dtype else "_float32"
                 inputs = kernel.inputs(number, each)
                 with poisoned():
-                    output = call(*inputs)
-                notes.gates += _gate(kernel, inputs, output, suffix)
+                    returned = call(*inputs)
+                notes.gates += _gate(kernel, number, each, returned, suffix)
         if timed and not notes.failed:
             _measure(kernel, dtype, notes)
 
 
-def _gate(kernel: _Kernel, inputs: Any, output: Tensor, suffix: str) -> list[GateResult]:
+def _gate(
+    kernel: _Kernel, number: int, dtype: torch.dtype, returned: Any, suffix: str
+) -> list[GateResult]:
+    """Every output of a call held to the reference's, on the same inputs drawn anew.
+
+    The call may have written to its own, where it should or where it should not.
+    """
     reference = load(kernel.spec.reference)
     # The references run in ordinary memory: the device's room is the case's.
-    plain = [value.cpu() if isinstance(value, Tensor) else value for value in inputs]
-    exact, trusted = reference(*map(_widened, plain)), reference(*plain)
-    return check_numeric(output.cpu(), trusted, exact, trusted.dtype, name=f"numeric{suffix}")
+    plain = kernel.inputs(number, dtype, "cpu")
+    exact = outputs(reference(*map(_widened, plain)))
+    trusted = outputs(reference(*plain))
+    given = outputs(returned)
+    if len(given) != len(exact):
+        told = f"{len(given)} outputs, the reference has {len(exact)}"
+        return [failed(f"numeric{suffix}", "", told)]
+    found = []
+    for i, (output, low, high) in enumerate(zip(given, trusted, exact, strict=True)):
+        name = f"numeric{suffix}" if i == 0 else f"numeric_output{i}{suffix}"
+        found += check_numeric(output.cpu(), low, high, low.dtype, name=name)
+    return found
 
 
 def _widened(value: Any) -> Any:
@@ -94,7 +115,7 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
     cache = job.ceilings.cache_bytes if job.ceilings is not None else None
     wanted = min(2 * (cache or KERNEL_INPUT_BYTES), KERNEL_INPUT_BYTES)
     sets = [
-        kernel.inputs(10 + number, dtype)
+        kernel.inputs(_TIMED + number, dtype)
         for number in range(max(2, min(64, round(wanted / one.bytes))))
     ]
     clock = for_device(job.device, job.clock)
@@ -116,8 +137,8 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
         "precision_wanted": job.measure.precision,
     }
     if job.gate.numeric:
-        last = sets[(turn - 1) % len(sets)]
-        notes.gates += _gate(kernel, last, kernel.call(*last), "_after")
+        last = (turn - 1) % len(sets)
+        notes.gates += _gate(kernel, _TIMED + last, dtype, kernel.call(*sets[last]), "_after")
     limits, floor = job.datasheet or job.ceilings, None
     if limits is not None and job.gate.plausibility:
         least = kernel_floor_seconds(one, job.case.dtype, limits)
@@ -130,7 +151,8 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
             notes.telemetry["faster_than_calibrated"] = [
                 f"a call: {floor * 1e9 / typical.value:.2f} times faster than calibrated"
             ]
-    notes.metrics = _metrics(typical, len(times), one.flops, one.bytes, floor)
+    notes.metrics = _metrics(typical, len(times), one, floor)
+    notes.metrics += _fractions(notes.metrics, job)
     notes.samples = [
         SampleSet(metric="kernel_time", unit="ns", values=[round(each) for each in times])
     ]
@@ -138,7 +160,7 @@ def _measure(kernel: _Kernel, dtype: torch.dtype, notes: Notes) -> None:
         raise ContendedError(disturbed)
 
 
-def _warm_up(call: Callable[..., Tensor], sets: list[Any], clock: Clock) -> int:
+def _warm_up(call: Callable[..., Any], sets: list[Any], clock: Clock) -> int:
     """Call for a while; how many calls make one sample."""
     best, turn, begun = float("inf"), 0, time.monotonic()
     while turn < 3 or time.monotonic() - begun < _WARM_UP_SECONDS:
@@ -171,18 +193,35 @@ def _sample(
             return times, "time", turn
 
 
-def _metrics(
-    typical: Median, n: int, flops: float, moved_bytes: float, floor: float | None
-) -> list[MetricValue]:
+def _metrics(typical: Median, n: int, one: Cost, floor: float | None) -> list[MetricValue]:
     seconds = typical.value / 1e9
     low, high = typical.low, typical.high
     found = [
         MetricValue(name="kernel_time", value=typical.value, n=n, ci_low=low, ci_high=high),
-        MetricValue(name="achieved_flops", value=flops / seconds, n=n),
-        MetricValue(name="achieved_bandwidth", value=moved_bytes / seconds, n=n),
-        MetricValue(name="intensity", value=flops / moved_bytes, n=1),
+        MetricValue(name="achieved_flops", value=one.flops / seconds, n=n),
+        MetricValue(name="achieved_bandwidth", value=one.bytes / seconds, n=n),
+        MetricValue(name="intensity", value=one.intensity, n=1),
     ]
     if floor is None:
-        reason = "the device's ceilings are not known"
-        return [*found, MetricValue(name="roofline_fraction", value=None, null_reason=reason)]
+        return [*found, MetricValue(name="roofline_fraction", value=None, null_reason=_UNKNOWN)]
     return [*found, MetricValue(name="roofline_fraction", value=floor / seconds, n=n)]
+
+
+def _fractions(found: list[MetricValue], job: Job) -> list[MetricValue]:
+    """The rates as shares of what this device was measured to copy, and to multiply."""
+    rates = {metric.name: metric for metric in found}
+    limits = job.ceilings
+    ceilings = {
+        "achieved_bandwidth": limits and limits.bandwidth_bytes_per_s,
+        "achieved_flops": limits and limits.flops_per_s.get(job.case.dtype),
+    }
+    shares = []
+    for rate, share in (
+        ("achieved_bandwidth", "bandwidth_fraction"), ("achieved_flops", "matrix_fraction")
+    ):  # fmt: skip
+        ceiling, value = ceilings[rate], rates[rate].value
+        if ceiling is None or value is None:
+            shares.append(MetricValue(name=share, value=None, null_reason=_UNKNOWN))
+        else:
+            shares.append(MetricValue(name=share, value=value / ceiling, n=rates[rate].n))
+    return shares

@@ -1,4 +1,4 @@
-"""rope_write, plain: the definition, one head of one token at a time. Never timed."""
+"""rope_write, plain: the definition, one head at a time. Never timed."""
 
 import torch
 from torch import Tensor
@@ -23,12 +23,11 @@ def rope_write(
     K = 0 if k_pool is None else k_pool.shape[1]
     N = heads - 2 * K
     turned = torch.empty(T, N + K, H, dtype=qkv.dtype, device=qkv.device)
-    for t in range(T):
-        for n in range(N + K):
-            first, second = qkv[t, n, :half].to(cos.dtype), qkv[t, n, half:].to(cos.dtype)
-            c, s = cos[t, :half], sin[t, half:]
-            turned[t, n, :half] = (first * c - second * s).to(qkv.dtype)
-            turned[t, n, half:] = (second * c + first * s).to(qkv.dtype)
+    c, s = cos[:, :half], sin[:, half:]  # [T, H / 2]
+    for n in range(N + K):
+        first, second = qkv[:, n, :half].to(cos.dtype), qkv[:, n, half:].to(cos.dtype)
+        turned[:, n, :half] = (first * c - second * s).to(qkv.dtype)
+        turned[:, n, half:] = (second * c + first * s).to(qkv.dtype)
     if k_pool is None or v_pool is None or pages is None or offsets is None:
         return turned
     keys, values = k_pool.clone(), v_pool.clone()

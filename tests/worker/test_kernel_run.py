@@ -17,8 +17,8 @@ from harness.worker.job import Job
 
 SIZES = {
     "linear": {"B": 3, "D": 33, "F": 65},
-    "decode_attention": {"B": 3, "S": 40, "N": 4, "K": 2, "H": 16}
-    | {"block": 16, "ragged": 1, "strided": 0},
+    "rope_write": {"T": 5, "N": 4, "K": 2, "H": 16, "block": 16, "strided": 0, "idle": 1},
+    "rms_norm": {"T": 5, "D": 64, "residual": 1, "strided": 0},
 }
 HIGH = Ceilings(bandwidth_bytes_per_s=1e18, flops_per_s={"float32": 1e18}, source="measured")
 
@@ -111,3 +111,39 @@ def test_a_kernel_faster_than_its_bytes_is_refused() -> None:
     record = run(job("linear", ceilings=slow))
     assert record.status == "gate_failed"
     assert [gate.name for gate in record.gates if not gate.passed] == ["plausible_kernel"]
+
+
+def test_a_kernel_that_writes_to_another_place_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what it was given, which the reference therefore does not read."""
+    from harness.kernels.rope_write.eager import rope_write
+
+    def wrong(qkv: Any, cos: Any, sin: Any, k: Any, v: Any, *where: Any) -> Any:
+        returned = rope_write(qkv, cos, sin, k, v, *where)
+        v[0, 0, 0] += 1
+        return returned
+
+    monkeypatch.setattr(kernel_run, "implementation", lambda *_: ("torch", wrong))
+    record = run(job("rope_write"))
+    assert record.status == "gate_failed"
+    assert "numeric_output2_max" in {gate.name for gate in record.gates if not gate.passed}
+
+
+def test_an_output_too_few_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.kernels.rms_norm.eager import rms_norm
+
+    monkeypatch.setattr(
+        kernel_run, "implementation", lambda *_: ("torch", lambda *given: rms_norm(*given)[0])
+    )
+    record = run(job("rms_norm"))
+    assert record.status == "gate_failed"
+    assert "1 outputs, the reference has 2" in {gate.detail for gate in record.gates}
+
+
+def test_rates_are_shares_of_what_was_measured() -> None:
+    limits = Ceilings(bandwidth_bytes_per_s=2e18, flops_per_s={"float32": 4e18}, source="measured")
+    found = values(run(job("linear", ceilings=limits)))
+    assert found["bandwidth_fraction"] == pytest.approx((found["achieved_bandwidth"] or 0) / 2e18)
+    assert found["matrix_fraction"] == pytest.approx((found["achieved_flops"] or 0) / 4e18)
+    unknown = run(job("linear", ceilings=None))
+    reasons = {metric.name: metric.null_reason for metric in unknown.metrics}
+    assert reasons["bandwidth_fraction"] == "the device's ceilings are not known"
