@@ -210,11 +210,10 @@ def _metrics(typical: Median, n: int, one: Cost, floor: float | None) -> list[Me
 def _fractions(found: list[MetricValue], job: Job) -> list[MetricValue]:
     """The rates as shares of what this device was measured to copy, and to multiply."""
     rates = {metric.name: metric for metric in found}
-    limits = job.ceilings
-    ceilings = {
-        "achieved_bandwidth": limits and limits.bandwidth_bytes_per_s,
-        "achieved_flops": limits and limits.flops_per_s.get(job.case.dtype),
-    }
+    ceilings: dict[str, float | None] = {"achieved_bandwidth": None, "achieved_flops": None}
+    if job.ceilings is not None:
+        ceilings["achieved_bandwidth"] = job.ceilings.bandwidth_bytes_per_s
+        ceilings["achieved_flops"] = job.ceilings.flops_per_s.get(job.case.dtype)
     shares = []
     for rate, share in (
         ("achieved_bandwidth", "bandwidth_fraction"), ("achieved_flops", "matrix_fraction")
