@@ -86,13 +86,15 @@ def _typical(hardware: HardwareRow, threads: int, dtypes: list[str]) -> Hardware
 
     found = measure(threads, dtypes)
     for name, local in found.items():
-        share = local.efficiency
+        share, table = local.efficiency, local.measured
         typer.echo(f"\ntypical in {name}")
-        typer.echo(f"matrix       {local.flops_per_s * share.matrix / 1e9:10.1f} GFLOP/s")
-        for size, rate in local.bandwidth:
-            typer.echo(
-                f"weights      {rate * share.memory / 1e9:10.1f} GB/s of {size / 1e6:.0f} MB"
-            )
+        typer.echo(f"matrix       {local.flops_per_s / 1e9:10.1f} GFLOP/s")
+        for rows, line in zip(table.rows, table.product_seconds, strict=True):
+            rates = "  ".join(f"{2e-9 * rows / seconds:7.1f}" for seconds in line)
+            typer.echo(f"{rows:4.0f} row{'s' * (rows > 1)}{' ' * (rows == 1)}    {rates} GFLOP/s")
+        held = "  ".join(f"{size / 1e6:7.0f}" for size in table.working_sets)
+        typer.echo(f"of weights   {held} MB")
+        typer.echo(f"state        {table.state_bytes_per_s / 1e9:10.1f} GB/s")
         typer.echo(f"launch       {share.launch_seconds * 1e6:10.1f} us")
         typer.echo(f"a step       {share.step_seconds * 1e6:10.1f} us")
         typer.echo(f"a sequence   {share.sequence_seconds * 1e6:10.1f} us of it")

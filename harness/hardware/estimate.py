@@ -88,6 +88,11 @@ def kernel_cost(point: KernelPoint, dtype: str) -> Cost:
     return registry.kernel(point.kernel).cost(point.sizes, dtype)
 
 
+def kernel_queries(point: KernelPoint) -> float:
+    """Query tokens a sequence: T where a kernel has such a size (0: all S of it), else one."""
+    return float(point.sizes.get("T", 1) or point.sizes["S"])
+
+
 def kernel_floor_seconds(work: Cost, dtype: str, ceilings: Ceilings) -> float:
     """The physical floor of one call whose operands lie in memory or the last-level cache."""
     return max(ceilings.seconds_to_compute(work.flops, dtype), ceilings.seconds_to_move(work.bytes))

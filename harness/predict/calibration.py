@@ -13,6 +13,8 @@ from harness.predict.efficiency import Local
 from harness.predict.target import Target, by_calibration
 
 _TIMEOUT_SECONDS = 300
+# Where a hardware's row keeps them, beside the ceilings by threads.
+_TYPICAL = "typical"
 
 
 def measure(threads: int, dtypes: Sequence[str]) -> dict[str, Local]:
@@ -36,9 +38,10 @@ def measure(threads: int, dtypes: Sequence[str]) -> dict[str, Local]:
 def with_local(hardware: HardwareRow, threads: int, measured: dict[str, Local]) -> HardwareRow:
     """The row with these measurements kept beside its ceilings; the latest replace older ones."""
     kept = dict(hardware.calibration or {})
-    for dtype, local in measured.items():
-        kept[f"{threads} {dtype}"] = local.model_dump(mode="json")
-    return hardware.model_copy(update={"calibration": kept})
+    by_threads = dict(kept.get(_TYPICAL) or {})
+    found = {dtype: local.model_dump(mode="json") for dtype, local in measured.items()}
+    by_threads[str(threads)] = by_threads.get(str(threads), {}) | found
+    return hardware.model_copy(update={"calibration": kept | {_TYPICAL: by_threads}})
 
 
 def target(hardware: HardwareRow, threads: int) -> Target:
@@ -46,13 +49,8 @@ def target(hardware: HardwareRow, threads: int) -> Target:
 
     UsageError where it was never calibrated for this number of threads.
     """
-    kept = hardware.calibration or {}
-    measured = {
-        dtype: Local.model_validate(values)
-        for key, values in kept.items()
-        for number, _, dtype in [key.partition(" ")]
-        if number == str(threads) and dtype
-    }
+    kept = ((hardware.calibration or {}).get(_TYPICAL) or {}).get(str(threads), {})
+    measured = {dtype: Local.model_validate(values) for dtype, values in kept.items()}
     if not measured:
         raise UsageError(
             f"{hardware.name} was not calibrated with {threads} thread(s); run 'harness calibrate "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
+from harness.predict.measured import Measured
 from harness.records import Record
 from harness.suite import document
 from harness.suite.validation import validate
@@ -22,9 +23,8 @@ _SHIPPED = Path(__file__).with_name("efficiency.yaml")
 class Efficiency(Record):
     """Constants of one device, or of one that stands for its kind.
 
-    The first four are the fitted ones of matrix products. Attention reads state that each sequence
-    has for itself; where its shares are not known those of the products stand for them. A host that
-    feeds its device as it computes is slower only where its own launches take longer.
+    The first four are the fitted ones of matrix products, and stand for attention too. Of a
+    processor, whose operations are measured one by one, only what its host spends counts.
     """
 
     matrix: PositiveFloat = Field(description="share of the matrix rate, operands at hand")
@@ -33,10 +33,6 @@ class Efficiency(Record):
         None, description="rate at which tiles are fed from the last cache, in memory bandwidths"
     )
     launch_seconds: NonNegativeFloat = Field(description="an operation that does nothing")
-    attention_matrix: PositiveFloat | None = None
-    attention_memory: PositiveFloat | None = None
-    between: PositiveFloat | None = Field(None, description="of bandwidth, between the products")
-    host_launch_seconds: NonNegativeFloat = Field(0.0, description="beside the device's own work")
     step_seconds: NonNegativeFloat = Field(0.0, description="scheduling of one step, on the host")
     sequence_seconds: NonNegativeFloat = Field(0.0, description="of one sequence in it")
     spread: NonNegativeFloat = Field(description="standard deviation of the logarithm of the error")
@@ -44,10 +40,11 @@ class Efficiency(Record):
 
 
 class Local(Record):
-    """A processor in one dtype, as measured: matrix rate, bandwidth by working set, the shares."""
+    """A processor in one dtype and number of threads, as measured."""
 
-    flops_per_s: PositiveFloat
-    bandwidth: tuple[tuple[float, float], ...]
+    flops_per_s: PositiveFloat  # of matrix products with all operands at hand
+    bandwidth: PositiveFloat  # of weights that lie in memory, bytes a second
+    measured: Measured
     efficiency: Efficiency
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.cost import Cost
+from harness.predict.measured import Measured
 from harness.predict.products import Array, Rates, compute_seconds, overlapped, product_seconds
 
 # What a phase may be bound by, in the order of `Forward.shares`.
@@ -36,6 +37,7 @@ def forward(
     size: float,
     sequences: Array | float = 1.0,
     working_set: Array | float = np.inf,
+    queries: Array | float = 1.0,
 ) -> Forward:
     """Predict one forward.
 
@@ -45,55 +47,94 @@ def forward(
         size: bytes of a number of activations.
         sequences: B, for what a host spends on each.
         working_set: bytes that come between two reads of the same weight.
+        queries: tokens of a sequence that this forward feeds.
     """
     share = rates.efficiency
+    if rates.measured is None:
+        work, compute, memory = _on_gpu(cost, rates, size)
+    else:
+        work, compute, memory = _on_processor(
+            cost, rates, rates.measured, size, working_set, queries
+        )
+    launches = np.asarray(cost.launches * share.launch_seconds, dtype=float)
+    spent = share.step_seconds + sequences * share.sequence_seconds
+    return Forward(work + launches + spent, compute, memory, launches + spent)
+
+
+def _on_gpu(cost: Cost, rates: Rates, size: float) -> tuple[Array, Array, Array]:
+    """Seconds of all work, and of its arithmetic and its traffic alone."""
+    share = rates.efficiency
+    reached = rates.bandwidth * share.memory
     counted = sum(product.weights for product in cost.products) * size
     # A technique that stores weights in fewer bytes scales all of them.
-    weight_size = size * cost.weight_bytes / counted if counted else size
-    zero: Array = np.zeros(())
-    products = compute = zero
+    weight_size = float(size * cost.weight_bytes / counted if counted else size)
+    products: Array = np.zeros(())
+    compute: Array = np.zeros(())
     for each in cost.products:
         rows = np.asarray(each.rows, dtype=float)
-        inner, outer = float(each.inner), float(each.outer)
-        seconds = product_seconds(
-            rows, inner, outer, rates, size, weight_size=float(weight_size), working_set=working_set
-        )
-        products = products + each.count * seconds
-        compute = compute + each.count * compute_seconds(
-            rows, inner, outer, rates, size, float(weight_size)
-        )
-    bandwidth = rates.bandwidth_at(working_set)
-    attention, attention_compute, attention_memory = _attention(cost, rates, bandwidth)
-    multiplied = sum(product.activations for product in cost.products) * size
-    between_bytes = np.maximum(np.asarray(cost.activation_bytes, dtype=float) - multiplied, 0.0)
+        shape = (rows, float(each.inner), float(each.outer), rates, size)
+        products = products + each.count * product_seconds(*shape, weight_size=weight_size)
+        compute = compute + each.count * compute_seconds(*shape, weight_size)
     if not cost.products:
         # A technique that does not say which products it has: the whole as one roofline.
-        products = np.asarray(cost.weight_bytes) / (bandwidth * share.memory)
-    between = between_bytes / (bandwidth * (share.between or share.memory))
-    launches = np.asarray(cost.launches * share.launch_seconds, dtype=float)
-    device = products + attention + between + launches
-    host = cost.launches * share.host_launch_seconds
-    spent = share.step_seconds + sequences * share.sequence_seconds
+        products = np.asarray(cost.weight_bytes / reached)
+    attention_compute = _attention_flops(cost) / (rates.flops_per_s * share.matrix)
+    attention_memory = _state_bytes(cost) / reached
+    between = _between_bytes(cost, size) / reached
+    work = products + overlapped(attention_compute, attention_memory) + between
     memory = (
-        (np.asarray(cost.weight_bytes) + multiplied) / (bandwidth * share.memory)
+        (np.asarray(cost.weight_bytes) + _multiplied_bytes(cost, size)) / reached
         + between
         + attention_memory
     )
-    return Forward(
-        seconds=np.maximum(device, host) + spent,
-        compute=compute + attention_compute,
-        memory=memory,
-        launches=np.maximum(launches, host) + spent,
-    )
+    return work, compute + attention_compute, memory
 
 
-def _attention(cost: Cost, rates: Rates, bandwidth: Array) -> tuple[Array, Array, Array]:
-    """Seconds of what works on state: attention and scans; together, computing, moving."""
-    share = rates.efficiency
+def _on_processor(
+    cost: Cost,
+    rates: Rates,
+    measured: Measured,
+    size: float,
+    working_set: Array | float,
+    queries: Array | float,
+) -> tuple[Array, Array, Array]:
+    """The same where one core does one thing after the other: nothing overlaps."""
+    products: Array = np.zeros(())
+    for each in cost.products:
+        inner, outer = float(each.inner), float(each.outer)
+        products = products + each.count * product_seconds(
+            each.rows, inner, outer, rates, size, working_set=working_set,
+            as_embedding=each.as_embedding,
+        )  # fmt: skip
+    # Weights of no product, which a technique folds into others, are read once.
+    counted = sum(each.weights for each in cost.products) * size
+    folded = np.maximum(np.asarray(cost.weight_bytes, dtype=float) - counted, 0.0) / size
+    products = products + folded * measured.number_seconds(1.0, working_set)
+    multiplied = sum(each.flops for each in cost.products) / rates.flops_per_s
+    attention = measured.attention_seconds(_attention_flops(cost), queries)
+    moved = _state_bytes(cost) / measured.state_bytes_per_s
+    between = _between_bytes(cost, size) / measured.between_bytes_per_s
+    # What a product takes beyond its arithmetic at the best rate is the fetching of its weights.
+    memory = np.maximum(products - multiplied, 0.0) + moved + between
+    return products + attention + moved + between, multiplied + attention, memory
+
+
+def _attention_flops(cost: Cost) -> Array:
+    """FLOPs of no product: attention's and scans'."""
     flops = np.asarray(cost.flops, dtype=float) - sum(each.flops for each in cost.products)
-    moved = np.asarray(cost.state_read_bytes + cost.state_write_bytes, dtype=float)
-    compute = np.maximum(flops, 0.0) / (
-        rates.flops_per_s * (share.attention_matrix or share.matrix)
-    )
-    memory = moved / (bandwidth * (share.attention_memory or share.memory))
-    return overlapped(compute, memory), compute, memory
+    return np.maximum(flops, 0.0)
+
+
+def _state_bytes(cost: Cost) -> Array:
+    return np.asarray(cost.state_read_bytes + cost.state_write_bytes, dtype=float)
+
+
+def _multiplied_bytes(cost: Cost, size: float) -> float:
+    """Rows in and out of all products."""
+    return sum(product.activations for product in cost.products) * size
+
+
+def _between_bytes(cost: Cost, size: float) -> Array:
+    """Activations that no product moves."""
+    moved = np.asarray(cost.activation_bytes, dtype=float) - _multiplied_bytes(cost, size)
+    return np.maximum(moved, 0.0)

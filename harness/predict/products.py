@@ -1,4 +1,4 @@
-"""How long a matrix product takes on a device: the form of the model, one for all devices.
+"""How long a matrix product takes on a device: the form of the model, one for all GPUs.
 
 A GPU cuts the output into tiles and gives each to a multiprocessor; with few tiles the sum is split
 as well. A tile takes as long as its FLOPs or as feeding its operands; multiprocessors without
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.predict.efficiency import Efficiency
+from harness.predict.measured import Measured
 
 Array = NDArray[np.float64]
 
@@ -38,22 +39,14 @@ _SPLIT_BYTES = 4 * 2 / 3
 class Rates:
     """What a device can do in one dtype, and what share of it is reached.
 
-    `bandwidth` goes by working set, (bytes, bytes a second), ascending: a processor's caches hold
-    a small model between steps. One entry is a bandwidth that does not depend on it.
-    `multiprocessors` is None where nothing is tiled over cores: a processor's library.
+    A GPU has its shares and multiprocessors, a processor its own measured times.
     """
 
     flops_per_s: float
-    bandwidth: tuple[tuple[float, float], ...]
-    multiprocessors: int | None
+    bandwidth: float  # of memory, bytes a second
+    multiprocessors: int
     efficiency: Efficiency
-
-    def bandwidth_at(self, working_set: Array | float) -> Array:
-        """Bytes a second for a working set, between the entries by their logarithms."""
-        sizes, rates = np.array(self.bandwidth, dtype=float).T
-        at = np.maximum(np.asarray(working_set, dtype=float), 1.0)
-        found: Array = np.exp(np.interp(np.log(at), np.log(sizes), np.log(rates)))
-        return found
+    measured: Measured | None = None
 
 
 def overlapped(one: Array, other: Array) -> Array:
@@ -72,11 +65,7 @@ def compute_seconds(
 ) -> Array:
     """Seconds of the arithmetic of [rows, inner] x [inner, outer], operands fed from the cache."""
     share = rates.efficiency
-    if rates.multiprocessors is None:
-        whole: Array = 2.0 * rows * inner * outer / (rates.flops_per_s * share.matrix)
-        return whole
-    cores = rates.multiprocessors
-    memory = rates.bandwidth[-1][1]
+    cores, memory = rates.multiprocessors, rates.bandwidth
     flops_per_s = rates.flops_per_s * share.matrix / cores
     fed_per_s = np.inf if share.operands is None else share.operands * memory / cores
     ways = []
@@ -106,6 +95,7 @@ def product_seconds(
     *,
     weight_size: float | None = None,
     working_set: Array | float = np.inf,
+    as_embedding: bool = False,
 ) -> Array:
     """Seconds of one product without its launch.
 
@@ -114,9 +104,14 @@ def product_seconds(
         inner, outer: of the weight [inner, outer].
         size: bytes of a number of the activations.
         weight_size: bytes of a number of the weight, where it is another.
-        working_set: bytes that come between two reads of this weight.
+        working_set: bytes that come between two reads of this weight; a processor's caches may
+            hold it.
+        as_embedding: whether the weight lies [outer, inner], of which GPUs take no notice.
     """
     rows = np.asarray(rows, dtype=float)
+    if rates.measured is not None:
+        number = rates.measured.number_seconds(rows, working_set, as_embedding)
+        return inner * outer * number
     moved = rows * (inner + outer) * size + inner * outer * (weight_size or size)
-    memory = moved / (rates.bandwidth_at(working_set) * rates.efficiency.memory)
+    memory = moved / (rates.bandwidth * rates.efficiency.memory)
     return overlapped(compute_seconds(rows, inner, outer, rates, size, weight_size), memory)

@@ -73,7 +73,7 @@ def predicted(table: Table, device: Device, constants: Efficiency) -> Array:
     """Seconds of every entry by the model, launch included."""
     rates = Rates(
         device.flops_per_s("float16"),
-        ((1.0, device.bandwidth_bytes_per_s),),
+        device.bandwidth_bytes_per_s,
         device.multiprocessors,
         constants,
     )

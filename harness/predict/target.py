@@ -50,12 +50,11 @@ def by_datasheet(name: str, device: Device) -> Target:
             "'harness calibrate' on it and predict for 'local'"
         )
     share = efficiency.gpu() if name == FITTED_ON else efficiency.elsewhere()
-    bandwidth = ((1.0, device.bandwidth_bytes_per_s),)
     return Target(
         name=name,
         row=device.row(name),
         rates={
-            dtype: Rates(rate * 1e12, bandwidth, device.multiprocessors, share)
+            dtype: Rates(rate * 1e12, device.bandwidth_bytes_per_s, device.multiprocessors, share)
             for dtype, rate in device.tflops.items()
         },
         memory_bytes=device.memory_bytes,
@@ -70,7 +69,9 @@ def by_calibration(hardware: HardwareRow, measured: Mapping[str, Local]) -> Targ
         name="local",
         row=hardware,
         rates={
-            dtype: Rates(local.flops_per_s, local.bandwidth, None, local.efficiency)
+            dtype: Rates(
+                local.flops_per_s, local.bandwidth, hardware.count, local.efficiency, local.measured
+            )
             for dtype, local in measured.items()
         },
         memory_bytes=hardware.memory_bytes,

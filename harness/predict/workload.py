@@ -94,12 +94,15 @@ def generate(
     rates, size = target.rates_in(plan.dtype), DTYPE_BYTES[plan.dtype]
     weights = weights_bytes(plan, parts)
 
+    # Without a cache every forward's queries are the whole sequence.
+    again = float(Trait.INCREMENTAL not in plan.traits)
+
     def at(queries: Any, context: Any) -> tuple[Cost, Forward]:
         # What does not differ over the grid stays a number, so that its times are worked out once.
         shape = BatchShape(_slim(B), queries, context)
         work = fold(plan, parts, shape)
         held = weights + work.state_read_bytes
-        return work, forward(work, rates, size, _slim(B), held)
+        return work, forward(work, rates, size, _slim(B), held, queries + context * again)
 
     _, prefill = at(_slim(P), 0)
     steps = np.maximum(N - 1, 0.0)
@@ -136,7 +139,7 @@ def generate(
         peak_bytes=peak,
         fits=peak <= target.memory_bytes,
         largest_batch=np.maximum(most, 0.0),
-        bandwidth=rates.bandwidth[-1][1],
+        bandwidth=rates.bandwidth,
         factor=float(np.exp(Z95 * rates.efficiency.spread)),
     )
 

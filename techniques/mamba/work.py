@@ -10,6 +10,13 @@ from harness.techniques.mamba.sizes import of
 # Operations of a mixer: four products, convolution and its gate, the step's softplus, the scan,
 # skip and output gate.
 _LAUNCHES = 10
+# A prompt is scanned in chunks of so many tokens by doubling strides, each of which moves
+# decays and entries twice (`scan.py`); a step updates its state at once. Operations of a chunk: two
+# copies, the state before, five a stride, two to read out.
+_CHUNK, _STRIDES = 32, 5
+_CHUNK_LAUNCHES = 5 + 5 * _STRIDES + 2
+# Of every sequence beside its chunks: its window is joined, convolved and kept.
+_SEQUENCE_LAUNCHES = 3
 # Of a channel's number a token: decay (a product, an exponential), input (two), sum, output (two).
 SCAN_FLOPS = 7
 
@@ -33,6 +40,11 @@ def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
     # The scan's state is kept in float32 whatever the model's dtype.
     state = B * layers * z.inner * ((z.conv - 1) * size + z.state * max(4, size))
     between = rows * layers * (9 * z.inner + 2 * z.selected)
+    prompt = (batch.queries > 1) * 1.0
+    # Decay, entry and state of every channel's numbers, in float32 as the state.
+    wide = rows * layers * z.inner * z.state * (4 + 4 * _STRIDES * prompt)
+    chunks = prompt * (batch.queries / _CHUNK + 0.5)
+    looped = B * (_SEQUENCE_LAUNCHES + _CHUNK_LAUNCHES * chunks)
     scanned = rows * layers * z.inner * (SCAN_FLOPS * z.state + 2 * z.conv)
     return Cost(
         flops=sum(each.flops for each in multiplied) + scanned,
@@ -40,7 +52,8 @@ def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
         state_read_bytes=state,
         state_write_bytes=state,
         state_held_bytes=state,
-        activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=layers * _LAUNCHES,
+        activation_bytes=(sum(each.activations for each in multiplied) + between) * size
+        + wide * max(4, size),
+        launches=layers * (_LAUNCHES + looped),
         products=multiplied,
     )

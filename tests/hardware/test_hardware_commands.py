@@ -16,6 +16,7 @@ from harness.hardware.ceilings import Ceilings
 from harness.hardware.detection import detect
 from harness.predict.calibration import target
 from harness.predict.efficiency import Efficiency, Local
+from harness.predict.measured import Measured
 
 
 def run(command: object, *arguments: str) -> tuple[int, str, BaseException | None]:
@@ -34,6 +35,16 @@ MADE_UP = Ceilings(
     launch_seconds=3e-6,
     headroom=3,
 )
+TIMES = Measured(
+    rows=(1, 8),
+    head_factor=(1, 1),
+    working_sets=(1e6, 1e8),
+    product_seconds=((1e-10, 4e-10), (2e-10, 4e-10)),
+    queries=(1,),
+    attention_flops_per_s=(1e10,),
+    state_bytes_per_s=5e9,
+    between_bytes_per_s=2e9,
+)
 SHARES = Efficiency(
     matrix=0.9, memory=0.8, launch_seconds=4e-6, step_seconds=5e-5, spread=0.1, source="made up"
 )
@@ -42,7 +53,7 @@ SHARES = Efficiency(
 @pytest.fixture
 def calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both measurements answer at once with made-up numbers."""
-    local = Local(flops_per_s=100e9, bandwidth=((1e6, 50e9), (1e8, 10e9)), efficiency=SHARES)
+    local = Local(flops_per_s=100e9, bandwidth=10e9, measured=TIMES, efficiency=SHARES)
     monkeypatch.setattr("harness.hardware.calibration.calibrate", lambda *_: MADE_UP)
     monkeypatch.setattr(
         "harness.predict.calibration.measure", lambda _, dtypes: dict.fromkeys(dtypes, local)
@@ -64,9 +75,11 @@ def test_calibrate_prints_what_it_measured_and_keeps_it(tmp_path: Path) -> None:
         "a result up to 3 times faster than these is still believed",
         "",
         "typical in float32",
-        "matrix 90.0 GFLOP/s",
-        "weights 40.0 GB/s of 1 MB",
-        "weights 8.0 GB/s of 100 MB",
+        "matrix 100.0 GFLOP/s",
+        "1 row 20.0 5.0 GFLOP/s",
+        "8 rows 80.0 40.0 GFLOP/s",
+        "of weights 1 100 MB",
+        "state 5.0 GB/s",
         "launch 4.0 us",
         "a step 50.0 us",
         "a sequence 0.0 us of it",

@@ -291,8 +291,13 @@ def test_many_missing_tensors_are_counted(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "millions"),
-    # Released: 13.0e9, 8.03e9 and 1.24e9.
-    [("llama-2-13b", 13_016), ("llama-3-8b", 8_030), ("llama-3.2-1b", 1_236)],
+    # Released: 13.0e9, 8.03e9, 1.24e9 and 42e6.
+    [
+        ("llama-2-13b", 13_016),
+        ("llama-3-8b", 8_030),
+        ("llama-3.2-1b", 1_236),
+        ("stories-42m", 42),
+    ],
 )
 def test_presets_have_the_published_number_of_parameters(name: str, millions: int) -> None:
     total = 0

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.predict import efficiency
-from harness.predict.efficiency import Efficiency
 from harness.predict.fitting import minimise
 from harness.predict.products import Rates, overlapped, product_seconds
 
-GPU = Rates(312e12, ((1.0, 2039e9),), 108, efficiency.gpu())
-PLAIN = Efficiency(matrix=1.0, memory=1.0, launch_seconds=0.0, spread=0.0, source="made up")
+GPU = Rates(312e12, 2039e9, 108, efficiency.gpu())
 
 
 @settings(max_examples=200, deadline=None)
@@ -39,13 +37,6 @@ def test_fewer_bytes_a_weight_take_less_where_memory_binds() -> None:
     quarter = product_seconds(1.0, 8192, 28672, GPU, 2, weight_size=0.5)
     # Not four times: tiles are fed with activations as before.
     assert 2 < float(full / quarter) < 4
-
-
-def test_a_processor_s_caches_hold_small_working_sets() -> None:
-    rates = Rates(1e15, ((1e6, 1e11), (1e8, 1e10)), None, PLAIN)
-    assert rates.bandwidth_at(1.0) == pytest.approx(1e11)
-    assert rates.bandwidth_at(1e7) == pytest.approx(math.sqrt(1e11 * 1e10))
-    assert rates.bandwidth_at(np.inf) == pytest.approx(1e10)
 
 
 def test_overlap_is_between_the_larger_and_the_sum() -> None:
