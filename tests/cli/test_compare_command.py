@@ -1,4 +1,4 @@
-"""`harness compare` on stored sweeps: what it prints, its exit codes, and refusals in a sentence."""
+"""`harness compare` on stored sweeps: what it prints, its exit codes, refusals in a sentence."""
 
 import json
 import random
