@@ -29,7 +29,7 @@ SMALL = ModelShape(
 )
 RECIPE = Inflation("small", width=64, layers=5, kv_heads=4, ff=80)
 # Of zoo/small-gqa, 4 layers of width 256, so that a test can run it.
-LITTLE = Inflation("zoo/small-gqa", width=512, layers=6, kv_heads=3, ff=800)
+LITTLE = Inflation("zoo/small-gqa", width=512, layers=5, kv_heads=3, ff=800)
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_no_block_is_zero_and_the_source_stands_at_the_top_left(dtype: torch.dty
         layer, _, part = name.rpartition(".")
         inner = name if not layer else f"{places.get(int(layer))}.{part}"
         if inner in small and tensor.ndim == 2:
-            rows, columns = small[inner].shape
-            assert torch.equal(tensor[:rows, :columns], small[inner].to(dtype)), name
+            height, width = small[inner].shape
+            assert torch.equal(tensor[:height, :width], small[inner].to(dtype)), name
     assert sorted(places.values()) == [0, 1]
 
 
