@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
+from harness import registry
 from harness.engine.recurrent import RecurrentStore
 from harness.engine.runner import Runner
 from harness.engine.store import Store
+from harness.kernel import implementation
 from harness.model import weights as weights_module
 from harness.model.decoder_lm import DecoderLM
 from harness.model.source import ModelSource
@@ -47,6 +49,15 @@ def make_runner(
     if model.token_states:
         assert plan.cache is not None
         tokens = plan.cache.make(model.token_states, plan.limits, dtype=dtype, device=device)
+        _equip(tokens, plan, model)
     if model.sequence_states:
         recurrent = RecurrentStore(model.sequence_states, dtype, device)
     return Runner(model, Store(tokens, recurrent), device)
+
+
+def _equip(tokens: Any, plan: EnginePlan, model: DecoderLM) -> None:
+    """Give a store that has `operations`, kernels by name, those of the plan's backend."""
+    operations = getattr(tokens, "operations", {})
+    for name in operations:
+        used, operations[name] = implementation(registry.kernel(name), plan.backend)
+        model.implementations[name] = used

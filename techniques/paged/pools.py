@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
+from harness.kernels.copy_blocks.eager import copy_blocks
+from harness.kernels.gather_blocks.eager import gather_blocks
 from harness.shape import TokenState
 from harness.techniques.paged.tables import Copies
 
@@ -19,6 +21,10 @@ class Pools:
     ) -> None:
         self._block = block
         self._device = device
+        # Kernels by name; whoever builds the engine puts those of its backend here.
+        self.operations: dict[str, Callable[..., Tensor]] = {
+            "copy_blocks": copy_blocks, "gather_blocks": gather_blocks
+        }  # fmt: skip
         self.of = [
             tuple(
                 torch.zeros(count, heads, block, numbers, dtype=dtype, device=device)
@@ -33,7 +39,7 @@ class Pools:
         source, target = (torch.tensor(side, device=self._device) for side in sides)
         for group in groups:
             for pool in self.of[group]:
-                pool.index_copy_(0, target, pool.index_select(0, source))
+                self.operations["copy_blocks"](pool, pool, source, target)
 
     def write(self, group: int, where: tuple[Tensor, Tensor], streams: Iterable[Tensor]) -> None:
         """Put entries, each stream [T, K, H], at (block, place in it), [T] each."""
@@ -43,8 +49,7 @@ class Pools:
     def joined(self, group: int, blocks: Tensor, count: int) -> tuple[Tensor, ...]:
         """The first `count` entries of these blocks, [K, count, H] a stream."""
         return tuple(
-            pool.index_select(0, blocks).transpose(0, 1).flatten(1, 2)[:, :count]
-            for pool in self.of[group]
+            self.operations["gather_blocks"](pool, blocks)[:, :count] for pool in self.of[group]
         )
 
     def move(self, group: int, blocks: Tensor, source: Tensor, target: Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
@@ -50,6 +50,11 @@ class PagedStore:
         self._gathers: dict[tuple[int, int], Tensor] = {}
         self._joined: dict[int, tuple[Tensor, Tensor]] = {}
         self.reset()
+
+    @property
+    def operations(self) -> dict[str, Callable[..., Tensor]]:
+        """The kernels that copy and join blocks, by name: see `harness.engine.build`."""
+        return self._pools.operations
 
     def length(self, seq: int) -> int:
         """Tokens held."""
