@@ -1,0 +1,1 @@
+"""What `asv run` finds here, by asv.conf.json: benchmarks generated from suites."""
