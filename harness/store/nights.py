@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, select
+from sqlalchemy import Select, select
 
 from harness.store import models
 from harness.store.faults import told
@@ -166,10 +166,13 @@ def case_ids(reader: Reader) -> dict[int, str]:
     return dict(_tuples(reader, select(models.Case.id, models.Case.hash)))
 
 
-def _tuples(reader: Reader, query: Executable) -> list[Any]:
-    """Rows by the database's own driver: no objects are made of half a million of them."""
+def _tuples(reader: Reader, query: Select[*tuple[Any, ...]]) -> list[Any]:
+    """Rows as the database's own driver gives them: no objects are made of half a million."""
+    plain = query.compile(reader.engine, compile_kwargs={"literal_binds": True})
     with told(reader.url), reader.engine.connect() as connection:
-        return list(map(tuple, connection.execute(query)))
+        cursor = connection.exec_driver_sql(str(plain)).cursor
+        assert cursor is not None, "a SELECT has rows"
+        return list(cursor.fetchall())
 
 
 def sequence_of(rows: Sequence[NightRow]) -> dict[int, int]:

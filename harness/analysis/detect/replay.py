@@ -47,10 +47,10 @@ def every(length: int) -> range:
     return range(length)
 
 
-def strided(length: int, newest: int = 8, stride: int = 5) -> list[int]:
-    """The newest nights and every fifth one before: enough for a history seen for the first time.
+def strided(length: int, newest: int = 8, stride: int = 16) -> list[int]:
+    """The newest nights and every 16th before: enough for a history seen for the first time.
 
-    A change is then found up to four nights later than it was, at the same place.
+    A change is then found up to 15 nights later than it was, at the same place.
     """
     return [t for t in range(length) if t >= length - newest or t % stride == stride - 1]
 

@@ -1,7 +1,8 @@
 """What a detector made of trials: hits, false alerts and delays, as a nightly job would see them.
 
 A nightly job looks at every prefix of a series. An alert is a change for the worse that lies more
-than `NEAR` nights from every earlier alert; it hits when it lies within `NEAR` nights of the truth.
+than `NEAR` nights from every earlier alert; it hits when it lies within `NEAR` nights of the truth
+and came when something had changed.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def score(trials: Sequence[Trial], alerts: Alerts, first: int = FIRST) -> Score:
         elif at:
             hits += 1
             clear_hits += is_clear(trial)
-            delays.append(max(at[0].found - trial.truth, 0))
+            delays.append(at[0].found - trial.truth)
     quiet = [trial for trial in trials if trial.truth is None]
     return Score(
         steps=len(trials) - len(quiet),
@@ -138,7 +139,9 @@ def news(found: Iterable[Alert], near: int = NEAR) -> list[Alert]:
 
 
 def _hits(alert: Alert, trial: Trial) -> bool:
-    return trial.truth is not None and abs(alert.at - trial.truth) <= NEAR
+    # What was said before anything had changed was luck.
+    at = trial.truth
+    return at is not None and alert.found >= at and abs(alert.at - at) <= NEAR
 
 
 def _nights(trials: Sequence[Trial], first: int) -> int:

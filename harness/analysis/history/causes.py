@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from harness.analysis.history.findings import Finding
-from harness.analysis.history.series import History, Series
+from harness.analysis.history.series import Floats, History, Series
 from harness.analysis.verdict import Cause
 
 # "All cases moved": so large a share of those that were measured on both nights, in one direction.
@@ -43,33 +43,40 @@ class Moves:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self._logs = [
-            series.logs
-            if series.metric.direction != "neither" and np.all(series.values > 0)
-            else None
-            for series in history.series
-        ]
+        self._grids: dict[tuple[int, str, str], tuple[list[int], Floats]] = {}
         self._seen: dict[tuple[int, str, str, int, int], dict[int, float]] = {}
 
     def between(self, series: Series, first: int, at: int) -> dict[int, float]:
         """By case, the move of each series of this one's device and metric; logs, up is worse.
 
-        `first` and `at` are nights of the history; a series without nights on both sides is left
-        out.
+        `first` and `at` are nights of the history; a series without nights near both is left out.
         """
-        own = series.key
-        key = (own.hardware_id, own.source, own.metric, first, at)
+        own = (series.key.hardware_id, series.key.source, series.key.metric)
+        key = (*own, first, at)
         if key not in self._seen:
-            found = {}
-            for other, logs in zip(self.history.series, self._logs, strict=True):
-                of = other.key
-                if logs is not None and (of.hardware_id, of.source, of.metric) == key[:3]:
-                    left = logs[: np.searchsorted(other.places, first, "right")][-NIGHTS:]
-                    right = logs[np.searchsorted(other.places, at) :][:NIGHTS]
-                    if len(left) and len(right):
-                        found[of.case_id] = float(np.median(right) - np.median(left))
-            self._seen[key] = found
+            cases, grid = self._grid(own)
+            left, right = grid[:, max(first - NIGHTS + 1, 0) : first + 1], grid[:, at : at + NIGHTS]
+            there = ~np.all(np.isnan(left), axis=1) & ~np.all(np.isnan(right), axis=1)
+            moved = np.nanmedian(right[there], axis=1) - np.nanmedian(left[there], axis=1)
+            found = [case for case, is_there in zip(cases, there, strict=True) if is_there]
+            self._seen[key] = dict(zip(found, moved.tolist(), strict=True))
         return self._seen[key]
+
+    def _grid(self, own: tuple[int, str, str]) -> tuple[list[int], Floats]:
+        """Cases, and their logarithms by night, [cases, nights]; NaN without a value."""
+        if own not in self._grids:
+            those = [
+                series
+                for series in self.history.series
+                if (series.key.hardware_id, series.key.source, series.key.metric) == own
+                and series.metric.direction != "neither"
+                and np.all(series.values > 0)
+            ]
+            grid = np.full((len(those), len(self.history.nights)), np.nan)
+            for row, series in enumerate(those):
+                grid[row, series.places] = series.logs
+            self._grids[own] = [series.key.case_id for series in those], grid
+        return self._grids[own]
 
 
 def cause(

@@ -6,10 +6,9 @@ it and are never points of their own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median, stdev
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,42 +163,82 @@ def assembled(
     numbers: Sequence[stored.Number], places: Mapping[int, int], wrong_units: Mapping[str, str]
 ) -> tuple[list[Series], list[tuple[str, str]]]:
     """Series out of single numbers, and what is left out: (metric, why)."""
-    newest: dict[tuple[int, int, str, str], dict[int, dict[int, tuple[int, float | None]]]] = {}
     refused: dict[str, str] = {}
-    for case, device, source, metric, sweep, number, attempt, value in numbers:
-        if sweep not in places or metric in refused:
-            continue
+    for metric in {row[3] for row in numbers}:
         if metric in wrong_units:
             refused[metric] = wrong_units[metric]
         elif metric not in METRICS:
             refused[metric] = "this harness does not know it, so neither which way is better"
-        else:
-            nights = newest.setdefault((case, device, source, metric), {})
-            rounds = nights.setdefault(places[sweep], {})
-            if number not in rounds or rounds[number][0] < attempt:
-                rounds[number] = attempt, value
-    made = []
-    for (case, device, source, name), nights in newest.items():
-        if name in refused:
-            continue
-        seen = []
-        for place in sorted(nights):
-            values = [v for _, v in nights[place].values() if v is not None]
-            if values:
-                seen.append((place, *_night(values)))
-        if seen:
-            at, levels, errors = zip(*seen, strict=True)
-            key = Key(case, device, source, name)
-            made.append(
-                Series(
-                    key,
-                    METRICS[name],
-                    np.array(at, dtype=np.intp),
-                    np.array(levels, dtype=float),
-                    np.array(errors, dtype=float),
-                )
-            )
+    rows = [row for row in numbers if row[4] in places and row[3] not in refused]
+    made = _grouped(rows, places) if rows else []
     return made, sorted(refused.items())
+
+
+def _grouped(rows: Sequence[stored.Number], places: Mapping[int, int]) -> list[Series]:
+    """Half a million rows at once: sorted, cut into nights, and those into series."""
+    case, device, source, metric, sweep, number, attempt, value = zip(*rows, strict=True)
+    names, sources = sorted(set(metric)), sorted(set(source))
+    name_of = {name: i for i, name in enumerate(names)}
+    source_of = {name: i for i, name in enumerate(sources)}
+    keys = np.array(
+        [
+            case,
+            device,
+            [source_of[s] for s in source],
+            [name_of[m] for m in metric],
+            [places[s] for s in sweep],
+            number,
+            attempt,
+        ],
+        dtype=np.int64,
+    )  # [7, R]
+    values = np.array([np.nan if v is None else v for v in value], dtype=float)
+    order = np.lexsort(keys[::-1])
+    keys, values = keys[:, order], values[order]
+    # The last attempt of each round, where it has a value.
+    kept = np.append(np.any(keys[:6, 1:] != keys[:6, :-1], axis=0), True) & ~np.isnan(values)
+    keys, values = keys[:, kept], values[kept]
+    if not len(values):
+        return []
+    nights = _starts(keys[:5])
+    levels, errors = _levels(values, nights)
+    at, of = keys[4, nights], keys[:4, nights]
+    begins = _starts(of)
+    made = []
+    for begin, end in pairwise([*begins.tolist(), len(nights)]):
+        case_id, hardware_id, which, name = (int(part) for part in of[:, begin])
+        made.append(
+            Series(
+                Key(case_id, hardware_id, sources[which], names[name]),
+                METRICS[names[name]],
+                at[begin:end].astype(np.intp),
+                levels[begin:end],
+                errors[begin:end],
+            )
+        )
+    return made
+
+
+def _starts(keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where a new key begins, [G], of sorted ones, [K, R]."""
+    return np.flatnonzero(np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0)))
+
+
+def _levels(values: Floats, nights: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Each night's value over its processes, and its relative error; `nights` where each begins."""
+    counts = np.diff(np.append(nights, len(values)))
+    least, most = np.minimum.reduceat(values, nights), np.maximum.reduceat(values, nights)
+    logs = np.log(np.where(values > 0, values, 1.0))
+    means = np.add.reduceat(logs, nights) / counts
+    squares = np.add.reduceat((logs - np.repeat(means, counts)) ** 2, nights)
+    with_spread = np.maximum(counts - 1, 1) * counts
+    errors = np.where(counts > 1, np.sqrt(squares / with_spread), np.nan)
+    # What repeats to the digit keeps its digits: no logarithm there and back.
+    levels = np.where(least == most, values[nights], np.exp(means))
+    for i in np.flatnonzero((least <= 0) & (least != most)):
+        levels[i] = np.median(values[nights[i] : nights[i] + counts[i]])
+        errors[i] = np.nan
+    return levels, errors
 
 
 def _is_older(row: NightRow, than: NightRow) -> bool:
@@ -207,16 +246,6 @@ def _is_older(row: NightRow, than: NightRow) -> bool:
     if row.committed_at is None or than.committed_at is None or row.commit == than.commit:
         return False
     return row.committed_at < than.committed_at
-
-
-def _night(values: Sequence[float]) -> tuple[float, float]:
-    """A night's value from its processes, and its relative error."""
-    if len(values) == 1 or min(values) == max(values):
-        return values[0], math.nan if len(values) == 1 else 0.0
-    if min(values) <= 0:
-        return median(values), math.nan
-    logs = [math.log(v) for v in values]
-    return math.exp(fmean(logs)), stdev(logs) / math.sqrt(len(logs))
 
 
 def _last_attempts(rows: Sequence[stored.Ending]) -> list[stored.Ending]:
