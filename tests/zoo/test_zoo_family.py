@@ -22,6 +22,16 @@ def test_members_differ_in_architecture_and_seed_alone() -> None:
     assert max(sizes) < 1.001 * min(sizes)
 
 
+def test_every_architecture_is_below_the_bigram_bar_over_its_seeds() -> None:
+    """Above it, differences would only show how fast an architecture begins to learn."""
+    bar = card.read(export.MODELS / "equal0-mha").bigram
+    assert {name: sum(found) / len(found) < bar for name, found in family.losses().items()} == {
+        "mha": True,
+        "gqa": True,
+        "mqa": True,
+    }
+
+
 def test_a_difference_within_the_spread_of_the_seeds_is_none() -> None:
     noisy = family.difference([3.0, 3.1, 3.2], [3.05, 3.0, 3.1])
     assert noisy.value == pytest.approx(0.05)
