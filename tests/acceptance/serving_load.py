@@ -1,6 +1,6 @@
 """Throughput against latency under load: static as classic servers do it, against continuous.
 
-    python tests/acceptance/serving_load.py [--requests 500] [--lock FILE]     # half an hour
+    python -m tests.acceptance.serving_load [--requests 500] [--lock FILE]     # half an hour
 
 The Azure conversation trace, lengths scaled by 1/8 to the small model, its own times stretched to
 loads from 0.3 to 2 times what continuous with a paged cache can do. All stacks have the same memory
@@ -14,9 +14,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from serving_bench import Seen, run
-
 from harness.suite.points import ServePoint
+from tests.acceptance.serving_bench import Seen, run
 
 STATIC = "gqa+static(batch={},pad_finished=true,emit_at_end=true)"
 RAGGED = "gqa+static(batch={})"
