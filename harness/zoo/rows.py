@@ -24,7 +24,7 @@ _TARGET = Budget(steps=700, learning_rate=8e-4, seed=1, short=512, long=1024, wa
 # schedule is short, since a longer one closes the gap: one is to be large and the other small.
 _DRAFT = Budget(steps=160, learning_rate=1.5e-3, seed=2, warmup=40)
 
-# Small, since nine are trained: what a CPU-minute each (AVX2) takes below the bigram bar. Tried on
+# Small, since nine are trained: what a CPU-minute each (AVX2) takes to the bigram bar. Tried on
 # equal1-mha, held-out nats after 400 of 1,200 steps: initial weights of 0.02 gave 4.86, those of
 # 0.08 gave 4.18 at a rate of 4e-3 and 4.17 at 8e-3. GPT-2's 0.02 is meant for wide models: at this
 # width the attention starts so even that seeds differ by 0.5 in how soon it leaves that state.
