@@ -76,7 +76,8 @@ class Continuous:
             i += 1
             if sequence.id in entering or sequence.id in steady:
                 continue
-            run = self._share(sequence, view.pending(sequence), lookahead(sequence), left, runs)
+            pending = view.pending(sequence)
+            run = self._share(sequence, pending, lookahead(sequence), left, runs)
             if run is None:
                 continue
             while not store.reserve(sequence.id, run.certain + run.ahead):
@@ -86,7 +87,7 @@ class Continuous:
                 self._preempt(view, victim)
                 if victim is sequence:
                     return left
-            self._grant(run, run.certain, runs)
+            self._grant(run, pending, runs)
             left -= run.certain + run.ahead
         return left
 
