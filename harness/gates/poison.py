@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 # Every way in which Python code asks PyTorch for memory without saying what is in it.
-_UNWRITTEN = {
+UNWRITTEN = {
     torch.empty,
     torch.empty_like,
     torch.empty_permuted,
@@ -34,7 +34,7 @@ class _Poison(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func not in _UNWRITTEN:
+        if func not in UNWRITTEN:
             return result
         if result.is_floating_point() or result.is_complex():
             return result.fill_(torch.nan)
