@@ -6,15 +6,16 @@ Grouped queries are the general case: K = N is multi-head, K = 1 multi-query att
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own abbreviation
 from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
-from harness.model.rope import rotate
+from harness.model.portions import Portion, split
 from harness.shape import ModelShape, TokenState
 
 
@@ -23,12 +24,12 @@ class Attention:
 
     def __init__(self, parts: Parts, layer: int, group: int, owner: bool) -> None:
         shape = parts.shape
-        self._heads, self._kv_heads, self._dim = shape.heads, shape.kv_heads, shape.head_dim
+        self._heads, self._dim = shape.heads, shape.head_dim
         self._group, self._owner = group, owner
         self._window = shape.window(layer)
         self._scale = shape.head_dim**-0.5
-        self._decode = parts.operation("decode_attention")
-        parts.only_torch("prefill_attention", "rope")
+        self._kernels = Kernels.of(parts)
+        self._rope = parts.rope_write()
         names = ("q", "k", "v") if owner else ("q",)
         fused = torch.cat([parts.weight(f"{layer}.{name}") for name in names])
         self._qkv = parts.linear(f"{layer}.qkv" if owner else f"{layer}.q", fused)
@@ -53,16 +54,29 @@ class Attention:
         table = batch.scratch.get(self._table)
         if table is None:
             table = batch.scratch[self._table] = self._table.at(batch.positions)
-        N, K = self._heads, self._kv_heads
+        N = self._heads
         qkv = self._qkv(x).view(x.shape[0], -1, self._dim)  # [T, N + 2K, H]
         if self._owner:
-            turned = rotate(qkv[:, : N + K], table)
-            q = turned[:, :N]
-            store.tokens.append(self._group, (turned[:, N:], qkv[:, N + K :]))
+            q = self._rope(qkv, table, store.tokens, self._group)
         else:
-            q = rotate(qkv, table)
-        mixed = attend(q, batch, store.tokens, self._group, self._scale, self._decode, self._window)
+            q = self._rope.queries(qkv, table)
+        mixed = attend(
+            q, batch, store.tokens, self._group, self._scale, self._kernels, self._window
+        )
         return self._out.add(residual, mixed.reshape(x.shape[0], N * self._dim))
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The attention kernels of the plan's backend."""
+
+    prefill: Callable[..., Tensor]
+    decode: Callable[..., Tensor]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Kernels:
+        """Both, recorded as what this model's attention runs on."""
+        return cls(parts.operation("prefill_attention"), parts.operation("decode_attention"))
 
 
 def attend(
@@ -71,67 +85,65 @@ def attend(
     tokens: Any,
     group: int,
     scale: float,
-    decode: Callable[..., Tensor],
+    kernels: Kernels,
     window: int | None = None,
 ) -> Tensor:
     """Attention of queries [T, N, H] over everything their sequences hold, [T, N, H].
 
-    A plain decode step over a cache kept as pages goes through the decode kernel; anything else
-    is a loop over sequences, which on a CPU beat or tied padding and block-diagonal masks.
+    Sequences that give a few rows, a decode step or a draft, go through the decode kernel together;
+    the others, prompts and chunks of them, through prefill.
     """
-    if batch.one_row_each and window is None:
-        pages = tokens.pages(group)
-        if pages is not None:
-            key, value = pages.pools
-            return decode(q, key, value, pages.table, pages.lens, scale, max_len=pages.max_len)
-    out = []
-    for i in range(batch.size):
-        (key, value), start = tokens.read(group, i)  # [K, S, H]
-        rows = q[batch.rows(i)]  # [T, N, H]
-        mask = visible(batch, i, start, window)
-        out.append(
-            F.scaled_dot_product_attention(
-                rows.transpose(0, 1)[None],
-                key[None],
-                value[None],
-                attn_mask=None if isinstance(mask, bool) else mask,
-                is_causal=mask is True,
-                scale=scale,
-                enable_gqa=rows.shape[1] != key.shape[0],
-            )[0].transpose(0, 1)
-        )
-    return torch.cat(out) if len(out) > 1 else out[0]
+    pages = tokens.pages(group)
+    if pages is None:
+        pages = _loose(batch, tokens, group)
+    key = ("attention", window, pages.starts)
+    portions: list[Portion] | None = batch.scratch.get(key)
+    if portions is None:
+        portions = batch.scratch[key] = split(batch, window, pages.starts)
+    if len(portions) == 1:
+        return _attend(q, portions[0], pages, scale, kernels, window)
+    out = torch.empty_like(q)
+    for portion in portions:
+        assert portion.rows is not None
+        found = _attend(q.index_select(0, portion.rows), portion, pages, scale, kernels, window)
+        out.index_copy_(0, portion.rows, found)
+    return out
 
 
-def visible(batch: RaggedBatch, i: int, start: int, window: int | None) -> Tensor | bool:
-    """Which keys each row of sequence i sees: [T, S - start] bool, True: causal, False: all.
-
-    Decided from host numbers alone: asking a device tensor would wait for the device.
-    """
-    T, context, length = batch.query_len(i), batch.context_lens[i], batch.lens[i]
-    plain = batch.qq_masks[i] is None and batch.causal_block == 1
-    windowed = window is not None and length - start > window
-    if plain and not windowed:
-        if T == 1:
-            return False
-        if context == 0 and start == 0:
-            return True
-    key = ("visible", i, start, window)
-    mask: Tensor | None = batch.scratch.get(key)
-    if mask is None:
-        mask = batch.scratch[key] = _mask(batch, i, start, window)
-    return mask
+def _attend(
+    q: Tensor, portion: Portion, pages: Any, scale: float, kernels: Kernels, window: int | None
+) -> Tensor:
+    kernel = kernels.decode if portion.decode else kernels.prefill
+    table, lens = portion.of(pages.table, pages.lens)
+    key, value = pages.pools
+    found: Tensor = kernel(
+        q, key, value, table, lens, scale, portion.cu_seqlens, portion.causal_block, window or 0,
+        0.0, portion.mask, portion.positions, *(pages.scales or ()), lengths=portion.lengths,
+    )  # fmt: skip
+    return found
 
 
-def _mask(batch: RaggedBatch, i: int, start: int, window: int | None) -> Tensor:
-    positions = torch.tensor(batch.positions[batch.rows(i)], device=batch.device)
-    context, block = batch.context_lens[i], batch.causal_block
-    held = torch.arange(start, context, device=batch.device)
-    keys = torch.cat([held, positions])
-    mask = keys[None] // block <= positions[:, None] // block  # [T, S - start]
-    own = batch.qq_masks[i]
-    if own is not None:
-        mask[:, len(held) :] = own.to(batch.device)
-    if window is not None:
-        mask &= positions[:, None] - keys[None] < window
-    return mask
+@dataclass(frozen=True)
+class _Loose:
+    """Entries without pages in the form of the engine's `Pages`: every token is a page."""
+
+    pools: tuple[Tensor, ...]
+    table: Tensor
+    lens: Tensor
+    starts: tuple[int, ...]
+    scales: None = None
+
+
+def _loose(batch: RaggedBatch, tokens: Any, group: int) -> _Loose:
+    """What a store without pages holds, sequence behind sequence."""
+    read = [tokens.read(group, i) for i in range(batch.size)]
+    pools = tuple(
+        torch.cat([streams[n] for streams, _ in read], 1).transpose(0, 1).unsqueeze(2)
+        for n in range(len(read[0][0]))
+    )  # [S, K, 1, H] each
+    counts = [streams[0].shape[1] for streams, _ in read]
+    first = torch.tensor([0, *accumulate(counts[:-1])], dtype=torch.int32)[:, None]
+    # Past a sequence's last entry any will do, its neighbour's or the last of all.
+    table = (first + torch.arange(max(counts), dtype=torch.int32)).clamp(max=sum(counts) - 1)
+    lens = torch.tensor(counts, dtype=torch.int32, device=batch.device)
+    return _Loose(pools, table.to(batch.device), lens, tuple(start for _, start in read))

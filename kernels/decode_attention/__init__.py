@@ -1,66 +1,62 @@
-"""Decode attention: one new token a sequence against everything its cache holds.
+"""Decode attention: each sequence's last token, or a short draft, against what its cache holds.
 
-    out[b, n] = softmax(scale * q[b, n] . k[b, :, n // (N/K)]) @ v[b, :, n // (N/K)]
+    out[t, n] = softmax(scale * q[t, n] . k[b, :, n // (N/K)] + mask) @ v[b, :, n // (N/K)]
 
-One layout serves contiguous and paged caches. K and V are pools of P pages of `block` tokens,
-head-major; `table[b]` lists the pages of sequence b in order. A contiguous cache is a pool with
-one page a slot, whose `block` is the slot's capacity.
+Arguments, their shapes and what they mean are those of `harness.kernels.prefill_attention`, which
+see; contiguous and paged caches have one layout. Here each sequence gives few rows, 1 to MAX_ROWS,
+so that reading K and V is all the work: the length of each sequence is shared out among as many
+programs as keep the device busy, and what they found is merged.
 
-    q      [B, N, H]         the new token's queries
-    k, v   [P, K, block, H]  the pools; any strides, the last one 1
-    table  [B, pages] int32  page numbers; past a sequence's last page any valid number may stand
-    lens   [B] int32         tokens visible, the query's own included; 0 gives zeros
-    scale  float             of the scores, usually H ** -0.5
-    out    [B, N, H]
+    q           [T, N, H]        without cu_seqlens one row a sequence, T = B
+    cu_seqlens  [B + 1] or None  where each sequence's rows begin, and T
+    lens        [B] int32        tokens visible, the rows' own included; 0 makes all rows zeros
+    out         [T, N, H]
 
-What a pool holds beyond a sequence's tokens has no effect, as long as it is finite. The eager and
-Triton forms take `max_len`, the largest of `lens` where the host knows it, so that nobody has to
-wait for the device to tell.
+The eager and Triton forms take `lengths`, rows and lengths where the host knows them, so that
+nobody has to wait for the device to tell. Without it the launch depends on shapes and capacities
+alone: a CUDA graph that captured it serves all lengths.
 """
 
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec
-from harness.shape import DTYPE_BYTES
+from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernels.prefill_attention import cost as attention_cost
+from harness.kernels.prefill_attention import shape_of
+
+# Rows a sequence at most: with the heads of a group they should fit one tile of a matrix product.
+MAX_ROWS = 8
 
 
 def cost(shape: Mapping[str, int], dtype: str) -> Cost:
-    """Work of one call at full length. Reads 2BSKH numbers of state and BNH of q, writes BNH.
+    """Work of one call at full length. Reads 2BSKH numbers of state and BTNH of q, writes BTNH.
 
-    Grouped queries share one read of K and V, so the intensity is about 2(N/K) FLOPs a number:
-    lecture 2.3's ST/(S+T) with T = N/K query rows.
+    Grouped queries and the rows of a draft share one read of K and V, so the intensity is about
+    2T(N/K) FLOPs a number: lecture 2.3's ST/(S+T) with N/K query rows a token.
     """
-    B, S, N, K, H = (shape[name] for name in ("B", "S", "N", "K", "H"))
-    size = DTYPE_BYTES[dtype]
-    return Cost(
-        flops=4.0 * B * N * S * H,
-        state_read_bytes=2.0 * B * S * K * H * size,
-        activation_bytes=2.0 * B * N * H * size,
-        launches=2.0,
-    )
+    rows = {**shape, "T": 1 + shape.get("draft", 0)}
+    # The second launch merges parts.
+    return attention_cost(rows, dtype) + Cost(launches=1.0)
 
 
-def _shape(
-    B: int, S: int, N: int, K: int, H: int, block: int = 0, ragged: int = 0, strided: int = 0
-) -> dict[str, int]:
-    """A shape of this kernel; `block` 0 stands for contiguous, one page a slot.
+def _shape(B: int, S: int, N: int, K: int, H: int, **others: int) -> dict[str, int]:
+    """A shape of this kernel. What is left out is 0.
 
-    `ragged` draws lengths between 0 and S, the first is S, the last 0; `strided` makes q, k and v
-    views into larger tensors.
+    `draft` rows a sequence beside the last certain one; `block` 0 stands for contiguous, one page a
+    slot. `ragged` draws rows and lengths; the first sequence has S, the last holds nothing.
     """
-    return {"B": B, "S": S, "N": N, "K": K, "H": H} | {
-        "block": block, "ragged": ragged, "strided": strided
-    }  # fmt: skip
+    shape = {"B": B, "S": S, "draft": 0} | shape_of(B, S, N, K, H, **others)
+    del shape["T"], shape["causal_block"]
+    return shape
 
 
+# Small, for the interpreter, which splits what is longer than a tile or two.
 _TEST = (
     _shape(B=1, S=1, N=1, K=1, H=16),
     _shape(B=1, S=63, N=4, K=4, H=32),
     _shape(B=3, S=127, N=6, K=2, H=17, ragged=1),
     _shape(B=2, S=130, N=8, K=1, H=64, strided=1),
     _shape(B=1, S=300, N=2, K=1, H=128),  # more parts than are merged at once
-    _shape(B=1, S=1000, N=2, K=1, H=128),
     _shape(B=1, S=40, N=34, K=2, H=24),  # 17 heads a group
     _shape(B=1, S=21, N=66, K=1, H=16),  # more heads a group than one tile of rows
     _shape(B=5, S=7, N=3, K=3, H=20, block=1, ragged=1),
@@ -68,9 +64,16 @@ _TEST = (
     _shape(B=3, S=100, N=8, K=2, H=64, block=16, ragged=1),
     _shape(B=2, S=33, N=7, K=7, H=48, block=16, strided=1),
     _shape(B=2, S=250, N=4, K=2, H=16, block=100, ragged=1),  # pages larger than a tile
+    _shape(B=4, S=90, N=6, K=2, H=32, block=16, draft=4, ragged=1),
+    _shape(B=2, S=60, N=8, K=1, H=16, draft=7),
+    _shape(B=4, S=70, N=4, K=2, H=32, block=16, draft=5, mask=1, ragged=1),
+    _shape(B=3, S=120, N=4, K=2, H=16, block=16, window=37, ragged=1),
+    _shape(B=3, S=80, N=2, K=1, H=16, draft=6, mask=1, window=3, softcap=5, ragged=1),
+    _shape(B=3, S=70, N=4, K=2, H=32, block=16, ragged=1, int8=1),
+    _shape(B=3, S=70, N=4, K=2, H=32, block=16, draft=2, ragged=1, fp8=1),
 )
 
-# Llama-3-8B, Llama-2-13B and Llama-3.2-1B at the lecture's and the literature's sizes.
+# Llama-3-8B, Llama-2-13B and Llama-3.2-1B at the lecture's and the literature's sizes; drafts.
 _BENCH = (
     _shape(B=1, S=8192, N=32, K=8, H=128, block=16),
     _shape(B=16, S=8192, N=32, K=8, H=128, block=16),
@@ -78,19 +81,40 @@ _BENCH = (
     _shape(B=64, S=8192, N=32, K=8, H=128),
     _shape(B=64, S=1024, N=40, K=40, H=128),
     _shape(B=64, S=1024, N=32, K=8, H=64, block=16),
+    _shape(B=16, S=8192, N=32, K=8, H=128, block=16, draft=4),
+    _shape(B=64, S=8192, N=32, K=8, H=128, block=16, int8=1),
 )
 
-# Each shape as it is launched for a batch that fills the device, and split for a small one.
-_AOT = tuple(
-    AotConfig(_shape(B=64, S=8192, N=32, K=8, H=H, block=block), options={"splits": splits})
-    for H in (128, 64)
-    for block in (0, 16)
-    for splits in (1, 4)
+# As launched for a batch that fills the device (1), and split for a small one.
+_LLAMA = {"B": 64, "S": 8192, "N": 32, "K": 8}
+_AOT = (
+    AotConfig(_shape(**_LLAMA, H=128), options={"splits": 1}),
+    AotConfig(_shape(**_LLAMA, H=128, block=16), options={"splits": 4}),
+    AotConfig(_shape(**_LLAMA, H=64), options={"splits": 4}),
+    AotConfig(_shape(**_LLAMA, H=64, block=16), options={"splits": 1}),
+    AotConfig(_shape(**_LLAMA, H=128, block=16, draft=4, mask=1), options={"splits": 4}),
+    AotConfig(
+        _shape(**_LLAMA, H=128, block=16, draft=7, window=4096, softcap=50), options={"splits": 4}
+    ),
+    AotConfig(_shape(**_LLAMA, H=128, block=16, int8=1), options={"splits": 4}),
+    AotConfig(
+        _shape(**_LLAMA, H=128, block=16, fp8=1),
+        options={"splits": 4},
+        unsupported={"sm_80": "float8_e4m3fn needs sm_89"},
+    ),
 )
+
+
+def bucket(shape: Mapping[str, int]) -> str:
+    """What changes the best tile: head dimension, packed rows, and how wide an entry is."""
+    packed = (1 + shape["draft"]) * shape["N"] // shape["K"]
+    stored = "int8 or fp8" if shape["int8"] or shape["fp8"] else "plain"
+    return f"H{shape['H']} rows{16 if packed <= 16 else 64} {stored}"
+
 
 SPEC = KernelSpec(
     name="decode_attention",
-    summary="one query token a sequence against a contiguous or paged cache, split over its length",
+    summary="one to eight rows a sequence against a cache, split over its length",
     lecture="2.3, 3.2",
     sources=(
         "Flash-Decoding, Dao et al. 2023: split over the length, merge by log-sum-exp",
@@ -108,4 +132,5 @@ SPEC = KernelSpec(
         "_attend": Claims(vector_loads=("k", "v"), tensor_cores=True),
         "_merge": Claims(vector_loads=("partial",)),
     },
+    tuning=Tuning("harness.kernels.decode_attention.kernel:candidates", bucket),
 )

@@ -1,18 +1,24 @@
 """Decode attention in PyTorch: the torch backend.
 
-What was measured on a CPU decides its form: the query heads of one key/value head become the rows
-of one attention (no copy of K and V for grouped queries), pools are head-major, equal lengths need
-no mask, and sequences whose lengths differ much are cheaper one by one than padded.
+What was measured on a CPU decides its form: the query heads of one key/value head, and the rows of
+a draft, become the rows of one attention (no copy of K and V for grouped queries), pools are
+head-major, equal lengths need no mask, and sequences whose lengths differ much are cheaper one by
+one than padded.
 """
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from harness.kernels.prefill_attention.eager import prefill_attention
+from harness.kernels.prefill_attention.lengths import Lengths
+
 # Below this many tokens padding beats a loop over sequences, whatever the lengths; above it, where
-# the padded work exceeds the needed one by this factor, the loop wins (measured at 1.0 and 1.8).
+# the padded work exceeds the needed one by this factor, the loop wins (one row a sequence: at 1.0
+# padding won, at 1.8 the loop; five rows: at 1.6 padding still took 0.8 of the loop's time).
 SHORT = 256
 PADDING_FACTOR = 1.3
+DRAFT_PADDING_FACTOR = 2.0
 
 
 def decode_attention(
@@ -22,66 +28,115 @@ def decode_attention(
     table: Tensor,
     lens: Tensor,
     scale: float,
+    cu_seqlens: Tensor | None = None,
+    causal_block: int = 1,
+    window: int = 0,
+    softcap: float = 0.0,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
     *,
-    max_len: int | None = None,
+    lengths: Lengths | None = None,
 ) -> Tensor:
-    """Attend with one query token a sequence; arguments as in the package's docstring.
+    """Attend with few query rows a sequence; arguments as in the package's docstring.
 
     Args:
-        max_len: the largest of `lens` where the host knows it; else it is asked of the device.
+        lengths: rows and lengths where the host knows them. On a CPU they are read otherwise; on a
+            GPU that would wait for it, so that one row each is padded to the table's capacity.
 
     Returns:
-        [B, N, H] in the dtype of q.
+        [T, N, H] in the dtype of q.
     """
-    B, N, H = q.shape
-    K = k.shape[1]
-    longest = int(lens.max()) if max_len is None else max_len
+    on_cpu = q.device.type == "cpu"
+    known = lengths
+    if known is None and (on_cpu or cu_seqlens is not None):
+        known = Lengths.read(cu_seqlens, lens)
+    longest = table.shape[1] * k.shape[2] if known is None else known.max_len
     if longest == 0:
         return torch.zeros_like(q)
-    rows = q.view(B, K, N // K, H) if q.is_contiguous() else q.reshape(B, K, N // K, H)
-    # On a GPU reading lengths back would wait for the device, so there everything is padded.
-    held: list[int] | None = lens.tolist() if q.device.type == "cpu" else None
-    if held is not None and (
-        min(held) == 0 or (longest >= SHORT and B * longest > PADDING_FACTOR * sum(held))
-    ):
-        return _one_by_one(rows, k, v, table, held, scale).view(B, N, H)
-    keys, values = _gather(k, table, longest), _gather(v, table, longest)  # [B, K, S, H]
-    mask = None
-    if held is None or min(held) < longest:
-        places = torch.arange(longest, device=q.device)
-        mask = (places < lens[:, None])[:, None, None]  # [B, 1, 1, S]
-    out = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
-    if held is None:
+    plain = causal_block == 1 and not softcap and mask is None and positions is None
+    # On a GPU padding is cheaper than a launch a sequence.
+    if not plain or (known is not None and on_cpu and _apart(known)):
+        if cu_seqlens is None:
+            cu_seqlens = torch.arange(len(lens) + 1, dtype=torch.int32, device=q.device)
+        return prefill_attention(
+            q, k, v, table, lens, scale, cu_seqlens, causal_block, window, softcap, mask,
+            positions, k_scale, v_scale, lengths=known,
+        )  # fmt: skip
+    B, (T, N, H), K = len(lens), q.shape, k.shape[1]
+    G, R = N // K, 1 if known is None else known.max_rows
+    rows, at = q, None
+    if B * R != T:
+        rows, at = _padded(q, known, R)
+    if R > 1:
+        rows = rows.view(B, R, K, G, H).transpose(1, 2)
+    rows = rows.reshape(B, K, R * G, H)
+    first = 0
+    if window and known is not None:
+        first = max(0, min(known.lens) - (R - 1) - window)
+    keys = _gather(k, table, first, longest, q.dtype, k_scale)  # [B, K, S, H]
+    values = _gather(v, table, first, longest, q.dtype, v_scale)
+    seen = None
+    if R > 1 or known is None or (window and first < longest - window) or min(known.lens) < longest:
+        places = torch.arange(first, longest, device=q.device)
+        limits = lens[:, None]  # [B, R]: a row sees the keys before
+        if R > 1 or at is not None:
+            assert cu_seqlens is not None
+            # Padding rows see what the last one sees.
+            behind = (cu_seqlens.diff()[:, None] - 1) - torch.arange(R, device=q.device)
+            limits = (limits - behind.clamp(min=0)).repeat_interleave(G, 1)  # [B, R * G]
+        seen = places < limits[..., None]  # [B, R * G or 1, S]
+        if window:
+            seen &= places >= limits[..., None] - window
+        seen = seen[:, None]
+    out = scaled_dot_product_attention(rows, keys, values, attn_mask=seen, scale=scale)
+    if known is None or min(known.lens) == 0:
         # A row with nothing to see is NaN after its softmax; the contract says zero.
         out = torch.where((lens > 0)[:, None, None, None], out, 0.0)
-    return out.reshape(B, N, H)
+    if R > 1:
+        out = out.view(B, K, R, G, H).transpose(1, 2)
+    out = out.reshape(B * R, N, H)
+    return out if at is None else out.index_select(0, at)
 
 
-def _gather(pool: Tensor, table: Tensor, longest: int) -> Tensor:
-    """[B, K, longest, H] of a pool [P, K, block, H]; a view where one page holds a sequence and
+def _apart(known: Lengths) -> bool:
+    """Whether the sequences' lengths differ too much to be padded to one."""
+    factor = PADDING_FACTOR if known.max_rows == 1 else DRAFT_PADDING_FACTOR
+    many = len(known.lens) * known.max_len
+    return known.max_len >= SHORT and many > factor * known.total_len
+
+
+def _padded(q: Tensor, known: Lengths | None, R: int) -> tuple[Tensor, Tensor]:
+    """q as [B * R, N, H], shorter drafts padded with zeros, and where its rows went, [T]."""
+    assert known is not None
+    places = [b * R + r for b, count in enumerate(known.rows) for r in range(count)]
+    at = torch.tensor(places, device=q.device)
+    return q.new_zeros(len(known.rows) * R, *q.shape[1:]).index_copy_(0, at, q), at
+
+
+def _gather(
+    pool: Tensor, table: Tensor, first: int, last: int, dtype: torch.dtype, scales: Tensor | None
+) -> Tensor:
+    """The keys from `first` to `last` of every sequence, [B, K, last - first, H], from a pool."""
+    found = _joined(pool, table, first, last)
+    if scales is None:
+        return found
+    return found.to(dtype) * _joined(scales[..., None], table, first, last).to(dtype)
+
+
+def _joined(pool: Tensor, table: Tensor, first: int, last: int) -> Tensor:
+    """The same of a pool [P, K, block, H] as it is; a view where one page holds a sequence and
     the pages follow each other."""
     _, K, block, H = pool.shape
     B, pages = table.shape
     if pages == 1 and pool.device.type == "cpu":
         slots = table[:, 0].tolist()
-        first = slots[0]
-        if slots == list(range(first, first + B)):
-            return pool[first : first + B, :, :longest]
-        return pool.index_select(0, table[:, 0])[:, :, :longest]
-    needed = -(-longest // block)
-    picked = pool.index_select(0, table[:, :needed].reshape(-1))  # [B * needed, K, block, H]
-    joined = picked.view(B, needed, K, block, H).transpose(1, 2)
-    return joined.reshape(B, K, needed * block, H)[:, :, :longest]
-
-
-def _one_by_one(
-    rows: Tensor, k: Tensor, v: Tensor, table: Tensor, held: list[int], scale: float
-) -> Tensor:
-    """The same [B, K, N/K, H] by a loop over sequences."""
-    out = torch.zeros_like(rows)
-    for b, length in enumerate(held):
-        if length:
-            keys = _gather(k, table[b : b + 1], length)
-            values = _gather(v, table[b : b + 1], length)
-            out[b] = scaled_dot_product_attention(rows[b : b + 1], keys, values, scale=scale)[0]
-    return out
+        if slots == list(range(slots[0], slots[0] + B)):
+            return pool[slots[0] : slots[0] + B, :, first:last]
+        return pool.index_select(0, table[:, 0])[:, :, first:last]
+    skipped, end = first // block, -(-last // block)
+    picked = pool.index_select(0, table[:, skipped:end].reshape(-1))  # [B * pages, K, block, H]
+    joined = picked.view(B, end - skipped, K, block, H).transpose(1, 2)
+    first, last = first - skipped * block, last - skipped * block
+    return joined.reshape(B, K, (end - skipped) * block, H)[:, :, first:last]

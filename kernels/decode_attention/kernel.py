@@ -1,13 +1,15 @@
 """Decode attention in Triton: split over the cached tokens, grouped queries in one matrix product.
 
-    out[b, n] = softmax(scale * q[b, n] . k[b, :, n // (N/K)]) @ v[b, :, n // (N/K)]
+    out[t, n] = softmax(scale * q[t, n] . k[b, :, n // (N/K)] + mask) @ v[b, :, n // (N/K)]
 
-The query heads that share a key/value head are the rows of one `tl.dot`, so K and V are read once
-a group: 2BSKH numbers in, BNH out. A batch too small to fill the device is split along the cached
-tokens; each part leaves its normalised output and the logarithm of its sum, and a second kernel
-merges them. Sources: Flash-Decoding (Dao et al. 2023); arXiv:2309.06180 for pages.
+The query heads that share a key/value head, and the rows of a draft, are the rows of one `tl.dot`,
+so K and V are read once a group: 2BSKH numbers in, TNH out. Sequences are cut into parts along the
+cached tokens, as many as keep the device busy; each part leaves its normalised output and the
+logarithm of its sum, and a second kernel merges them. Sources: Flash-Decoding (Dao et al. 2023);
+arXiv:2309.06180 for pages.
 """
 
+from collections.abc import Mapping
 from functools import cache
 
 import torch
@@ -15,108 +17,155 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from harness.launch import require, target
+from harness.kernels.decode_attention import MAX_ROWS, bucket
+from harness.kernels.prefill_attention.kernel import LOG2_E, _scan, check
+from harness.kernels.prefill_attention.lengths import Lengths
+from harness.launch import INTERPRETED, target, tuned
 
 # Rows a matrix product has at least; a group of query heads is padded to it.
-MIN_ROWS = 16
-# More heads a group than this take several programs, which read K and V again each.
-MAX_ROWS = 64
-MAX_HEAD_DIM = 256
+MIN_PACKED = 16
+# More packed rows than this take several programs, which read K and V again each.
+MAX_PACKED = 64
 # A part of a sequence is worth a program of its own from about here: below, writing and merging
 # its output costs more than a few percent of reading its keys and values.
-MIN_SPLIT_TOKENS = 256
+MIN_PART_TOKENS = 256
 MAX_SPLITS = 64
 # Programs of four warps that a multiprocessor keeps in flight; latency of memory hides behind them.
 RESIDENT = 2
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+# Where lengths are unknown when the grid is made (a captured graph), so many programs a place on
+# the device may turn out to have nothing to do: more would cost more than an uneven batch does.
+IDLE_PROGRAMS = 16
 
 
-# Arguments that vary while an engine runs are not specialised on, or each would recompile.
-@triton.jit(do_not_specialize=["table_b", "block", "splits"])
+# Numbers that vary while an engine runs are not specialised on, or each would recompile.
+@triton.jit(
+    do_not_specialize=[
+        "table_b", "mask_t", "B", "block", "causal_block", "window", "max_rows", "tiles", "splits",
+        "wanted", "least",
+    ]
+)  # fmt: skip
 def _attend(
-    q, k, v, table, lens, out, partial, logsum,
-    scale, q_b, q_n, k_p, k_k, k_s, v_p, v_k, v_s, table_b, out_b, out_n, block, splits,
+    q, k, v, k_scale, v_scale, table, lens, cu_seqlens, mask, positions, out, partial, logsum,
+    scale, softcap, q_t, q_n, k_p, k_k, k_s, v_p, v_k, v_s, scale_p, scale_k, table_b, mask_t,
+    out_t, out_n, B, block, causal_block, window, max_rows, tiles, splits, wanted, least,
     K: tl.constexpr, GROUP: tl.constexpr, H: tl.constexpr, PAGE: tl.constexpr,
-    DIRECT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_S: tl.constexpr,
+    WINDOWED: tl.constexpr, SOFTCAP: tl.constexpr, DIRECT: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """One part of one sequence for up to BLOCK_M query heads of one key/value head.
+    """One part of one sequence for BLOCK_M packed rows of one key/value head.
 
-    Grid: (B * K * tiles of a group, splits). PAGE is the page size where it is below BLOCK_S, so
-    that the division is by a constant; 0 where pages are larger (`block` tokens), when a tile
-    meets two of them at most. DIRECT: there is one split, so `out` is written at once.
+    Packed row m is row m // GROUP of the sequence. Grid: (B * K * tiles, splits). How long a part
+    is follows from all lengths, read on the device: the work is shared out among `wanted` programs,
+    a part has `least` tokens at least, and a sequence `splits` parts at most. PAGE is the page size
+    where it is below BLOCK_S, so that the division is by a constant; 0 where pages are larger.
+    DIRECT: there is one split, so `out` is written at once.
     """
-    TILES: tl.constexpr = (GROUP + BLOCK_M - 1) // BLOCK_M
     program = tl.program_id(0)
     split = tl.program_id(1)
-    b = (program // (K * TILES)).to(tl.int64)
-    head = (program // TILES) % K
-    row = (program % TILES) * BLOCK_M + tl.arange(0, BLOCK_M)  # head within the group
-    n = head * GROUP + row
+    b = (program // (K * tiles)).to(tl.int64)
+    head = ((program // tiles) % K).to(tl.int64)
+    begin = b.to(tl.int32)
+    rows = 1
+    if cu_seqlens is not None:
+        begin = tl.load(cu_seqlens + b)
+        rows = tl.load(cu_seqlens + b + 1) - begin
+    tile = program % tiles
+    if tile * BLOCK_M >= rows * GROUP:
+        return
+
+    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    row_mask = packed < rows * GROUP
+    # Packed rows past the end stand for the last one again: none of them widens a bound below.
+    token = tl.minimum(packed // GROUP, rows - 1)
+    row = (begin + token).to(tl.int64)
+    n = head * GROUP + packed % GROUP
     h = tl.arange(0, BLOCK_H)
-    q_mask = (row < GROUP)[:, None] & (h < H)[None, :]
-    b_q = tl.load(q + b * q_b + n[:, None] * q_n + h[None, :], mask=q_mask, other=0.0)
+    q_mask = row_mask[:, None] & (h < H)[None, :]
 
-    # The tiles of this sequence, shared out evenly; a part past its end is empty.
+    # A row sees the keys left < s < limit.
     length = tl.load(lens + b)
-    per_split = tl.cdiv(tl.cdiv(length, BLOCK_S), splits) * BLOCK_S
-    first = split * per_split
-    last = tl.minimum(first + per_split, length)
+    held = length - rows
+    place = held + token
+    if mask is not None:
+        bias = mask + row * mask_t
+        limit = tl.full([BLOCK_M], 0, tl.int32) + length
+    else:
+        bias = None
+        limit = tl.minimum((place // causal_block + 1) * causal_block, length)
+    left = tl.full([BLOCK_M], -1, tl.int32)
+    if WINDOWED:
+        if positions is not None:
+            place = tl.load(positions + row)
+        left = place - window
+    first = tl.maximum(tl.min(left, 0) + 1, 0) // BLOCK_S * BLOCK_S
+    last = tl.max(limit, 0)
 
-    # Exponentials are to base 2, which the hardware has.
-    log2_scale = scale * 1.4426950408889634
+    if not DIRECT:
+        longest = 0
+        work = tl.full([], 0, tl.int64)
+        for i in tl.range(0, B, 128):
+            at = i + tl.arange(0, 128)
+            spans = tl.load(lens + at, mask=at < B, other=0)
+            if WINDOWED:
+                spans = tl.minimum(spans, window + max_rows)
+            longest = tl.maximum(longest, tl.max(spans, 0))
+            work += tl.sum(spans.to(tl.int64), 0)
+        share = tl.cdiv(work * K * tiles, wanted).to(tl.int32)
+        span = tl.maximum(tl.maximum(share, tl.cdiv(longest, splits)), least)
+        parts = tl.minimum(tl.maximum(tl.cdiv(last - first, span), 1), splits)
+        if split >= parts:
+            # Nothing is left for this part: the merge must pass over it.
+            at = (row * (K * GROUP) + n) * splits + split
+            tl.store(logsum + at, tl.full([BLOCK_M], float("-inf"), tl.float32), mask=row_mask)
+            return
+        # Even parts of whole tiles; the last is what is left.
+        each = tl.cdiv(tl.cdiv(last - first, parts), BLOCK_S) * BLOCK_S
+        first += split * each
+        last = tl.minimum(first + each, last)
+
+    b_q = tl.load(q + row[:, None] * q_t + n[:, None] * q_n + h[None, :], mask=q_mask, other=0.0)
+    if SOFTCAP:
+        in_factor = scale / softcap
+        factor = LOG2_E * 1.0
+    else:
+        in_factor = 1.0
+        factor = scale * LOG2_E
+    k += head * k_k
+    v += head * v_k
+    table += b * table_b
+    if k_scale is not None:
+        k_scale += head * scale_k
+        v_scale += head * scale_k
     high = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     acc = tl.zeros([BLOCK_M, BLOCK_H], tl.float32)
-    for start in tl.range(first, last, BLOCK_S):
-        s = tl.arange(0, BLOCK_S)
-        s_mask = start + s < last
-        if PAGE > 0:
-            index = (start + s) // PAGE
-            within = (start + s) % PAGE
-        else:
-            within = start % block + s
-            crossed = within >= block
-            index = start // block + crossed.to(tl.int32)
-            within = tl.where(crossed, within - block, within)
-        page = tl.load(table + b * table_b + index, mask=s_mask, other=0).to(tl.int64)
-        mask = s_mask[:, None] & (h < H)[None, :]
-        k_at = page * k_p + head.to(tl.int64) * k_k + within.to(tl.int64) * k_s
-        b_k = tl.load(k + k_at[:, None] + h[None, :], mask=mask, other=0.0)
-        v_at = page * v_p + head.to(tl.int64) * v_k + within.to(tl.int64) * v_s
-        b_v = tl.load(v + v_at[:, None] + h[None, :], mask=mask, other=0.0)
+    acc, high, total = _scan(
+        acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, first, last, k_s, v_s, k_p,
+        v_p, scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor,
+        softcap, True, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
+    )  # fmt: skip
 
-        # "ieee", or TF32 would round float32 to ten bits.
-        scores = tl.dot(b_q, tl.trans(b_k), input_precision="ieee") * log2_scale
-        scores = tl.where(s_mask[None, :], scores, float("-inf"))
-        new_high = tl.maximum(high, tl.max(scores, 1))
-        shrink = tl.exp2(high - new_high)
-        weights = tl.exp2(scores - new_high[:, None])
-        total = total * shrink + tl.sum(weights, 1)
-        acc = acc * shrink[:, None]
-        acc += tl.dot(weights.to(b_v.dtype), b_v, input_precision="ieee")
-        high = new_high
-
-    # An empty part has a sum of zero: its output is zero, and its logarithm stays minus infinity
-    # because `high` is.
+    # A part in which a row sees nothing has a sum of zero: its output is zero, and its logarithm
+    # stays minus infinity because `high` is.
     total = tl.where(total > 0, total, 1.0)
     acc = acc / total[:, None]
     if DIRECT:
-        at = b * out_b + n[:, None] * out_n + h[None, :]
+        at = row[:, None] * out_t + n[:, None] * out_n + h[None, :]
         tl.store(out + at, acc.to(out.dtype.element_ty), mask=q_mask)
     else:
-        at = (b * (K * GROUP) + n) * splits + split
+        at = (row * (K * GROUP) + n) * splits + split
         tl.store(partial + at[:, None] * H + h[None, :], acc, mask=q_mask)
-        tl.store(logsum + at, high + tl.log2(total), mask=row < GROUP)
+        tl.store(logsum + at, high + tl.log2(total), mask=row_mask)
 
 
 @triton.jit(do_not_specialize=["splits"])
 def _merge(
-    partial, logsum, out, out_b, out_n, splits,
+    partial, logsum, out, out_t, out_n, splits,
     N: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """Merge the parts of one head: a mean of their outputs, weighted by 2 ** logsum.
 
-    Grid: (B * N,). Reads `splits` rows of `partial` [B, N, splits, H] and `logsum`, writes one.
+    Grid: (T * N,). Reads of `partial` [T, N, splits, H] the parts that have a `logsum`, writes one.
     """
     program = tl.program_id(0).to(tl.int64)
     h = tl.arange(0, BLOCK_H)
@@ -127,7 +176,7 @@ def _merge(
         i = first + tl.arange(0, BLOCK_P)
         at = program * splits + i
         part = tl.load(logsum + at, mask=i < splits, other=float("-inf"))
-        mask = (i < splits)[:, None] & (h < H)[None, :]
+        mask = (part > float("-inf"))[:, None] & (h < H)[None, :]
         rows = tl.load(partial + at[:, None] * H + h[None, :], mask=mask, other=0.0)
         new_high = tl.maximum(high, tl.max(part, 0))
         # All parts of an empty sequence are empty; minus infinity less itself would be no number.
@@ -138,7 +187,7 @@ def _merge(
         acc = acc * shrink + tl.sum(weights[:, None] * rows, 0)
         high = new_high
     acc = acc / tl.where(total > 0, total, 1.0)
-    at = (program // N) * out_b + (program % N) * out_n + h
+    at = (program // N) * out_t + (program % N) * out_n + h
     tl.store(out + at, acc.to(out.dtype.element_ty), mask=h < H)
 
 
@@ -149,84 +198,169 @@ def decode_attention(
     table: Tensor,
     lens: Tensor,
     scale: float,
+    cu_seqlens: Tensor | None = None,
+    causal_block: int = 1,
+    window: int = 0,
+    softcap: float = 0.0,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
     *,
-    max_len: int | None = None,
+    lengths: Lengths | None = None,
     splits: int | None = None,
+    config: Mapping[str, int] | None = None,
 ) -> Tensor:
     """Launch the kernels; arguments and result as in the package's docstring.
 
     Args:
-        max_len: the largest of `lens` where the host knows it, else the table's capacity. It only
-            chooses the number of splits: lengths themselves are read on the device.
-        splits: parts a sequence is cut into; None chooses by multiprocessors and `max_len`.
+        lengths: rows and lengths where the host knows them. They choose the grid, never the values;
+            without them it follows from B, MAX_ROWS (with `cu_seqlens`) and the table's capacity.
+        splits: parts that every sequence is cut into; None chooses by device and lengths.
+        config: tile sizes and launch options; None takes the tuned table or `default`.
 
     Raises:
         ValueError: tensors that do not fit together, with their shapes.
         UnfitError: a device or dtype that these kernels cannot run on.
     """
-    _check(q, k, v, table, lens)
-    B, N, H = q.shape
-    K, block = k.shape[1], k.shape[2]
-    tile = tiles(q.dtype, N // K, H, block)
-    programs = B * K * -(-(N // K) // tile["BLOCK_M"])
+    tensors = {"q": q, "k": k, "v": v, "table": table, "lens": lens}
+    optional = {"cu_seqlens": cu_seqlens, "mask": mask, "positions": positions}
+    optional |= {"k_scale": k_scale, "v_scale": v_scale}
+    tensors |= {name: each for name, each in optional.items() if each is not None}
+    check("decode_attention", tensors, scale, causal_block)
+    (T, N, H), B, K, block = q.shape, lens.shape[0], k.shape[1], k.shape[2]
+    max_rows = 1
+    if cu_seqlens is not None:
+        max_rows = min(MAX_ROWS, T) if lengths is None else lengths.max_rows
+    if max_rows > MAX_ROWS or (cu_seqlens is None and T != B):
+        raise ValueError(
+            f"decode_attention takes 1 to {MAX_ROWS} rows a sequence, one each without cu_seqlens; "
+            f"got {T} rows of {B} sequences, {max_rows} of one at most: use prefill_attention"
+        )
+    device = target(q.device)
+    packed = max_rows * (N // K)
+    BLOCK_M = block_m(packed)
+    if config is None:
+        shape = {"H": H, "draft": max_rows - 1, "N": N, "K": K}
+        shape |= {"int8": int(k.dtype == torch.int8), "fp8": int(k.dtype == torch.float8_e4m3fn)}
+        dtype = str(q.dtype).removeprefix("torch.")
+        config = tuned("decode_attention", device.arch, dtype, bucket(shape))
+    tile = dict(config or default(device.arch, q.dtype, H, BLOCK_M))
+    tiles = -(-packed // BLOCK_M)
+    least, wanted = least_part(device.arch), 2**30
     if splits is None:
-        longest = table.shape[1] * block if max_len is None else max_len
-        splits = choose_splits(programs, longest, target(q.device).units)
+        longest = table.shape[1] * block if lengths is None else lengths.max_len
+        total = B * longest if lengths is None else lengths.total_len
+        if window and window + max_rows < longest:
+            longest = window + max_rows
+            total = min(total, B * longest)
+        splits, wanted = plan(
+            K * tiles, longest, total, device.units, least, exact=lengths is not None
+        )
+    else:
+        least = 1
 
-    out = torch.empty((B, N, H), dtype=q.dtype, device=q.device)
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
     direct = splits == 1
     # Nothing is written to these when there is one split; `out` stands in for them.
     partial = logsum = out
     if not direct:
-        partial = torch.empty((B, N, splits, H), dtype=torch.float32, device=q.device)
-        logsum = torch.empty((B, N, splits), dtype=torch.float32, device=q.device)
+        partial = torch.empty((T, N, splits, H), dtype=torch.float32, device=q.device)
+        logsum = torch.empty((T, N, splits), dtype=torch.float32, device=q.device)
+    scales = (0, 0) if k_scale is None else k_scale.stride()[:2]
+    BLOCK_H = max(16, triton.next_power_of_2(H))
     with torch.cuda.device_of(q):
-        _attend[(programs, splits)](
-            q, k, v, table, lens, out, partial, logsum,
-            scale, q.stride(0), q.stride(1), k.stride(0), k.stride(1), k.stride(2),
-            v.stride(0), v.stride(1), v.stride(2), table.stride(0), out.stride(0), out.stride(1),
-            block, splits, K=K, GROUP=N // K, H=H, DIRECT=direct, **tile,
+        _attend[(B * K * tiles, splits)](
+            q, k, v, k_scale, v_scale, table, lens, cu_seqlens, mask, positions, out, partial,
+            logsum, scale, softcap, q.stride(0), q.stride(1), k.stride(0), k.stride(1), k.stride(2),
+            v.stride(0), v.stride(1), v.stride(2), *scales, table.stride(0),
+            0 if mask is None else mask.stride(0), out.stride(0), out.stride(1),
+            B, block, causal_block, window, max_rows, tiles, splits, wanted, least,
+            K=K, GROUP=N // K, H=H, PAGE=block if block < tile["BLOCK_S"] else 0,
+            WINDOWED=window > 0, SOFTCAP=softcap > 0, DIRECT=direct, BLOCK_M=BLOCK_M,
+            BLOCK_H=BLOCK_H, **tile,
         )  # fmt: skip
         if not direct:
-            _merge[(B * N,)](
+            _merge[(T * N,)](
                 partial, logsum, out, out.stride(0), out.stride(1), splits,
-                N=N, H=H, BLOCK_H=tile["BLOCK_H"], BLOCK_P=16, num_warps=4,
+                N=N, H=H, BLOCK_H=BLOCK_H, BLOCK_P=16, num_warps=4,
             )  # fmt: skip
     return out
 
 
-def tiles(dtype: torch.dtype, group: int, head_dim: int, block: int) -> dict[str, int]:
-    """Tile sizes and launch options of `_attend`: what is compiled for a model's numbers.
+def default(arch: str, dtype: torch.dtype, head_dim: int, BLOCK_M: int) -> dict[str, int]:
+    """Tile sizes and launch options where nothing was tuned.
 
     A tile of K or V is at most 16 KiB, so that two of each stay within the 99 KiB of shared
     memory of consumer devices (sm_89, sm_120); in float32, which has no matrix units, at most
-    8 KiB, or the operands spill (376 bytes a thread on sm_90 at H = 128).
+    8 KiB, or the operands spill (376 bytes a thread on sm_90 at H = 128). The products of 64 packed
+    rows need more threads for the same reason.
     """
+    if arch == INTERPRETED:
+        # Small tests meet several tiles.
+        return {"BLOCK_S": 16, "num_warps": 4, "num_stages": 1}
     BLOCK_H = max(16, triton.next_power_of_2(head_dim))
     tile_bytes = 8192 if dtype == torch.float32 else 16384
     BLOCK_S = max(16, min(64, tile_bytes // (BLOCK_H * dtype.itemsize)))
-    return {
-        "BLOCK_M": min(MAX_ROWS, max(MIN_ROWS, triton.next_power_of_2(group))),
-        "BLOCK_H": BLOCK_H,
-        "BLOCK_S": BLOCK_S,
-        "PAGE": block if block < BLOCK_S else 0,
-        "num_warps": 4,
-        "num_stages": 3,
-    }
+    warps = 8 if BLOCK_M > 32 else 4
+    return {"BLOCK_S": BLOCK_S, "num_warps": warps, "num_stages": 3}
 
 
-def choose_splits(programs: int, max_len: int, multiprocessors: int) -> int:
-    """Parts to cut each sequence into, from the device's size and the work, no fixed threshold.
+def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> list[dict[str, int]]:
+    """What tuning tries, the default first."""
+    packed = (1 + shape["draft"]) * shape["N"] // shape["K"]
+    first = default(arch, getattr(torch, dtype), shape["H"], block_m(packed))
+    tried = [
+        {"BLOCK_S": S, "num_warps": warps, "num_stages": stages}
+        for S in (16, 32, 64, 128)
+        for warps in (2, 4, 8)
+        for stages in (2, 3, 4)
+    ]
+    return [first, *(each for each in tried if each != first and dtype != "float32")]
 
-    The fewest parts that keep the device within 15 % of its best occupancy: all programs run in
-    waves of `multiprocessors * RESIDENT`, and a last wave that is nearly empty wastes the rest.
-    A part has MIN_SPLIT_TOKENS at least.
+
+def block_m(packed: int) -> int:
+    """Packed rows a program takes, of as many as a sequence has for one key/value head."""
+    return min(MAX_PACKED, max(MIN_PACKED, triton.next_power_of_2(packed)))
+
+
+def least_part(arch: str) -> int:
+    """Tokens that a part has at least; few in the interpreter, so that small tests are split."""
+    return 16 if arch == INTERPRETED else MIN_PART_TOKENS
+
+
+def plan(
+    per_sequence: int, longest: int, total: int, units: int, least: int, *, exact: bool
+) -> tuple[int, int]:
+    """How many parts a sequence may have, and how many programs to share the work out among.
+
+    By the device's size and the work, no fixed threshold: the fewest parts that keep the device
+    within 15 % of its best occupancy, were all sequences as long as the longest. All programs run
+    in waves of `units * RESIDENT`, and a last wave that is nearly empty wastes the rest. A batch
+    whose lengths differ shares its work out among as many programs: the long sequences get more.
+
+    Args:
+        per_sequence: programs a sequence without a split.
+        longest: tokens that a sequence reads at most.
+        total: tokens that all sequences read.
+        units: multiprocessors of the device.
+        least: tokens a part has at least.
+        exact: whether `longest` and `total` are known, or bounds for whatever the lengths will be.
     """
-    most = max(1, min(MAX_SPLITS, -(-max_len // MIN_SPLIT_TOKENS)))
-    return _fewest_parts(programs, most, multiprocessors * RESIDENT)
+    slots = units * RESIDENT
+    most = max(1, min(MAX_SPLITS, -(-longest // least)))
+    programs = per_sequence * max(1, round(total / max(1, longest)))
+    parts = _fewest_parts(programs, most, slots)
+    wanted = programs * parts
+    if exact:
+        # The longest sequence gets its share of the work, rounded up to whole tiles.
+        span = max(least, -(-total * per_sequence // wanted), 1)
+        return max(1, min(most, -(-longest // span))), wanted
+    # One sequence may turn out to be nearly all the work.
+    return max(parts, min(most, IDLE_PROGRAMS * slots // programs)), wanted
 
 
-# Asked once a layer and step; `most` changes every MIN_SPLIT_TOKENS tokens.
+# Asked once a layer and step; `most` changes every `least` tokens.
 @cache
 def _fewest_parts(programs: int, most: int, slots: int) -> int:
     def occupancy(parts: int) -> float:
@@ -234,32 +368,3 @@ def _fewest_parts(programs: int, most: int, slots: int) -> int:
 
     best = max(occupancy(parts) for parts in range(1, most + 1))
     return next(parts for parts in range(1, most + 1) if occupancy(parts) >= 0.85 * best)
-
-
-def _check(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lens: Tensor) -> None:
-    """Everything the kernels take for granted."""
-    require("decode_attention", q, DTYPES)
-
-    def refuse(what: str) -> ValueError:
-        shapes = ", ".join(
-            f"{name} {tuple(t.shape)} {t.dtype} strides {t.stride()}"
-            for name, t in (("q", q), ("k", k), ("v", v), ("table", table), ("lens", lens))
-        )
-        return ValueError(f"decode_attention: {what}; got {shapes}")
-
-    if q.dim() != 3 or k.dim() != 4 or v.shape != k.shape or k.shape[3] != q.shape[2]:
-        raise refuse("q must be [B, N, H], k and v [P, K, block, H]")
-    if table.dim() != 2 or lens.dim() != 1 or not q.shape[0] == table.shape[0] == lens.shape[0]:
-        raise refuse("table must be [B, pages] and lens [B]")
-    if q.shape[1] % k.shape[1]:
-        raise refuse("the query heads must be a multiple of the key/value heads")
-    if q.shape[2] > MAX_HEAD_DIM:
-        raise refuse(f"the head dimension must be at most {MAX_HEAD_DIM}")
-    if not q.dtype == k.dtype == v.dtype:
-        raise refuse("q, k and v must have one dtype")
-    if not table.dtype == lens.dtype == torch.int32:
-        raise refuse("table and lens must be int32")
-    if len({t.device for t in (q, k, v, table, lens)}) > 1:
-        raise refuse("all tensors must be on one device")
-    if any(t.stride(-1) != 1 for t in (q, k, v, table)) or not lens.is_contiguous():
-        raise refuse("the last dimension must have stride 1")

@@ -1,36 +1,35 @@
-"""Decode attention, plain: the definition, one head of one sequence at a time. Never timed."""
+"""Decode attention, plain: the definition of attention over pages. Never timed."""
 
 import torch
 from torch import Tensor
 
+from harness.kernels.prefill_attention.reference import prefill_attention
+
 
 def decode_attention(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, lens: Tensor, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor,
+    lens: Tensor,
+    scale: float,
+    cu_seqlens: Tensor | None = None,
+    causal_block: int = 1,
+    window: int = 0,
+    softcap: float = 0.0,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
 ) -> Tensor:
-    """Softmax attention of one query token a sequence, in the dtype of the inputs.
-
-    Args:
-        q: [B, N, H].
-        k: keys in pages, [P, K, block, H]; v likewise.
-        table: pages of each sequence in order, [B, pages] int32.
-        lens: tokens visible to each query, [B] int32; a sequence of none gives zeros.
-        scale: of the scores.
+    """`prefill_attention` of few rows a sequence; without `cu_seqlens`, of one row each.
 
     Returns:
-        [B, N, H]. Give float64 for the exact answer. Source: arXiv:1706.03762, equation 1;
-        heads n of a group read key/value head n // (N/K), arXiv:2305.13245, section 2.2.
+        [T, N, H]. Give float64 for the exact answer.
     """
-    B, N, _ = q.shape
-    K, block = k.shape[1], k.shape[2]
-    out = torch.zeros_like(q)
-    for b in range(B):
-        if lens[b] == 0:
-            continue
-        places = torch.arange(int(lens[b]), device=q.device)  # [S]
-        page, within = table[b, places // block].long(), places % block
-        for n in range(N):
-            keys = k[page, n // (N // K), within]  # [S, H]
-            values = v[page, n // (N // K), within]  # [S, H]
-            scores = keys @ q[b, n] * scale  # [S]
-            out[b, n] = torch.softmax(scores, dim=0) @ values
-    return out
+    if cu_seqlens is None:
+        cu_seqlens = torch.arange(len(lens) + 1, dtype=torch.int32, device=lens.device)
+    return prefill_attention(
+        q, k, v, table, lens, scale, cu_seqlens, causal_block, window, softcap, mask, positions,
+        k_scale, v_scale,
+    )  # fmt: skip

@@ -81,6 +81,13 @@ class WindowedGroup:
         """The place of the first entry held."""
         return self._held[slot].first if slot in self._held else 0
 
+    def starts(self, slots: list[int]) -> tuple[int, ...] | None:
+        """First places of these slots' entries; None where some lie beside the regions."""
+        held = [self._held[slot] for slot in slots]
+        if any(each.beside is not None for each in held):
+            return None
+        return tuple(each.first for each in held)
+
     def rewind(self, slot: int, length: int) -> None:
         """Forget from `length` on."""
         if slot in self._held:

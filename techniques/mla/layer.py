@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own abbreviation
 from torch import Tensor
 
-from harness.model.attention import visible
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
 from harness.model.rope import rotate
+from harness.model.visibility import visible
 from harness.shape import ModelShape, TokenState
 from harness.techniques.mla.sizes import of
 

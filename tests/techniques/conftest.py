@@ -158,10 +158,13 @@ class Pair:
                     assert torch.equal(found, right[:, start:])
                 if pages is None:
                     continue
-                assert int(pages.lens[i]) == batch.lens[i] <= pages.max_len
+                first = 0 if pages.starts is None else pages.starts[i]
+                assert first <= start
+                assert int(pages.lens[i]) == batch.lens[i] - first <= pages.max_len
                 for pool, right in zip(pages.pools, wanted, strict=True):
                     joined = pool[pages.table[i].long()].transpose(0, 1).flatten(1, 2)
-                    assert torch.equal(joined[:, start : batch.lens[i]], right[:, start:])
+                    found = joined[:, start - first : batch.lens[i] - first]
+                    assert torch.equal(found, right[:, start:])
 
     def check_length(self, seq: int) -> None:
         wanted = len(self.tokens[seq]) if self.incremental else 0
