@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from harness.analysis.judge import Rules
     from harness.analysis.verdict import Verdicts
-    from harness.suite import Profile
     from harness.sweep import Order
-    from harness.sweep.pair_session import PairOutcome
 
 # Options that `harness regress` shares.
 Outputs = Annotated[
@@ -37,8 +35,6 @@ OnGitHub = Annotated[
 Summary = Annotated[
     Path | None, typer.Option(envvar="GITHUB_STEP_SUMMARY", hidden=True, help="The summary's file.")
 ]
-
-MOST_ROUNDS = 48  # of a session without --rounds: seven looks
 
 
 def register(app: typer.Typer) -> None:
@@ -98,17 +94,48 @@ def register(app: typer.Typer) -> None:
         require_forms(output or [])
         watched(metric or [])
         rules = Rules(margin=share(margin, "--margin"))
-        signum = None
         if run:
-            order = _order(suite, base, head, profile, settings, only, rounds, budget, seed,
-                           plugin_path)  # fmt: skip
-            outcome = _measure(order, base, head, db, rounds, metric or [], rules, lock)
-            told, signum = _of(outcome, db, metric or [], rules), outcome.signum
-        else:
-            _refuse_options(settings, only, profile, rounds, budget, seed, plugin_path)
-            told = _stored(base, head, db, suite, metric or [], rules)
+            from harness.analysis.paired_run import order_of
+
+            order = order_of(suite, base, head, profile, settings, only, rounds, budget, seed,
+                             plugin_path)  # fmt: skip
+            run_and_show(
+                order, base, head, db, rounds, metric or [], rules, lock,
+                output or [], github, summary, everything,
+            )  # fmt: skip
+            return
+        _refuse_options(settings, only, profile, rounds, budget, seed, plugin_path)
+        told = _stored(base, head, db, suite, metric or [], rules)
         show(told, output or [], github, summary, everything)
-        raise typer.Exit(told.exit_code if signum is None else interrupted(signum))
+        raise typer.Exit(told.exit_code)
+
+
+def run_and_show(
+    order: Order,
+    base: str,
+    head: str,
+    db: str | None,
+    rounds: int | None,
+    metrics: list[str],
+    rules: Rules,
+    lock: Path | None,
+    output: Sequence[Path],
+    github: bool,
+    summary: Path | None,
+    everything: bool,
+) -> None:
+    """Measure two revisions in pairs, tell what came out, and end with the code that says so."""
+    from rich.console import Console
+
+    from harness.analysis.paired_run import measure
+    from harness.sweep.progress import for_console
+
+    progress = for_console(Console(stderr=True))
+    outcome = measure(order, base, head, db, rounds, metrics, rules, lock, progress)
+    told = _stored(str(outcome.base_id), str(outcome.head_id), db, None, metrics, rules)
+    show(told, output, github, summary, everything)
+    signum = outcome.signum
+    raise typer.Exit(told.exit_code if signum is None else interrupted(signum))
 
 
 def share(text: str, option: str) -> float:
@@ -162,96 +189,3 @@ def _stored(
 
     theirs, ours = find(base, head, db, resolve, suite)
     return verdicts_of(theirs, ours, datetime.now(UTC), metrics, rules)
-
-
-def _of(outcome: PairOutcome, db: str | None, metrics: list[str], rules: Rules) -> Verdicts:
-    """The verdicts on what was just stored."""
-    return _stored(str(outcome.base_id), str(outcome.head_id), db, None, metrics, rules)
-
-
-def _order(
-    suite: str | None,
-    base: str,
-    head: str,
-    profile: Literal["cpu", "cuda"] | None,
-    settings: list[str] | None,
-    only: list[str] | None,
-    rounds: int | None,
-    budget: str | None,
-    seed: int | None,
-    plugin_paths: list[str] | None,
-) -> Order:
-    """The command line, read and checked."""
-    from harness import registry
-    from harness.hardware.detection import detect
-    from harness.suite import cases, load, override
-    from harness.sweep import Order
-    from harness.sweep.budget import parse_duration
-    from harness.sweep.session import SEED_BOUND
-
-    if suite is None:
-        raise UsageError("--run needs a suite: harness compare --run BASE HEAD SUITE")
-    if seed is not None and seed >= SEED_BOUND:
-        raise UsageError(f"--seed {seed} is too large; seeds go to {SEED_BOUND - 1}")
-    kind: Profile = "cuda" if detect(profile).kind == "cuda" else "cpu"
-    folders = [str(Path(path).expanduser().resolve()) for path in plugin_paths or []]
-    registry.install(plugin_paths or [])
-    read = override(load(suite), settings or [])
-    argv = ["compare", "--run", base, head, suite, "--profile", kind]
-    for name, values in (("--set", settings), ("--only", only), ("--plugin-path", folders)):
-        for value in values or []:
-            argv += [name, value]
-    for name, given in (("--rounds", rounds), ("--budget", budget), ("--seed", seed)):
-        if given is not None:
-            argv += [name, str(given)]
-    return Order(
-        suite=read,
-        profile=kind,
-        cases=tuple(cases(read, kind, only or [])),
-        argv=tuple(argv),
-        seed=seed,
-        budget_s=None if budget is None else parse_duration(budget),
-        plugin_paths=tuple(folders),
-    )
-
-
-def _measure(
-    order: Order,
-    base: str,
-    head: str,
-    db: str | None,
-    rounds: int | None,
-    metrics: list[str],
-    rules: Rules,
-    lock: Path | None,
-) -> PairOutcome:
-    """Measure both sides in pairs, with more rounds while cases are unknown."""
-    from collections.abc import Collection
-    from datetime import UTC, datetime
-
-    from rich.console import Console
-
-    from harness.analysis.compare import compare, undecided
-    from harness.analysis.looks import FIRST, schedule
-    from harness.analysis.results import results
-    from harness.analysis.rows import Session
-    from harness.hardware.detection import detect
-    from harness.paths import root
-    from harness.store import StoredRun
-    from harness.sweep.pair_session import Pairing, run_pairs
-    from harness.sweep.progress import for_console
-
-    def decide(theirs: Sequence[StoredRun], ours: Sequence[StoredRun]) -> Collection[str]:
-        looked = Session(interleaved=True, first=FIRST)
-        sides = results(theirs), results(ours)
-        now = datetime.now(UTC)
-        return undecided(
-            compare(*sides, looked, title="", at=now, metrics=metrics, rules=rules, forecast=False)
-        )
-
-    bounds = iter([rounds]) if rounds is not None else schedule(FIRST)
-    most = rounds if rounds is not None else MOST_ROUNDS
-    pairing = Pairing(base, head, bounds, most, decide, root())
-    progress = for_console(Console(stderr=True))
-    hardware = detect(order.profile)
-    return run_pairs(order, pairing, hardware, url=db, progress=progress, lock=lock)

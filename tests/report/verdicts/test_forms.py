@@ -262,3 +262,24 @@ def test_exit_codes_tell_a_regression_from_a_night_that_measured_nothing(
     assert only.exit_code is ExitCode.NOTHING_MEASURED
     beside = verdicts.model_copy(update={"rows": (stopped, *calm)})
     assert beside.exit_code is ExitCode.NEGATIVE
+
+
+# The text of an issue
+
+
+def test_an_issue_holds_what_github_takes(
+    many: Verdicts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from harness.report.verdicts.__main__ import main
+
+    file = tmp_path / "night.json"
+    file.write_text(render(many, "json"))
+    monkeypatch.setattr("sys.argv", ["x", str(file), "--link", "https://example.org/run"])
+    assert main() == 0
+    text = capsys.readouterr().out
+    assert len(text.encode()) < 64 * 1024
+    assert all(title in text for title in ALARMING)
+    assert "left out; see https://example.org/run" in text
+    monkeypatch.setattr("sys.argv", ["x", str(tmp_path / "none.json")])
+    assert main() == 2
+    assert "cannot read" in capsys.readouterr().err
