@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sweep",),
     ("selftest",),
     ("analysis",),
-    ("report",),
+    ("interop", "report"),
     ("cli",),
     ("__main__",),
 )
