@@ -6,10 +6,11 @@ from pydantic import Field
 
 from harness.cost import Cost, attention_layers_cost, outer_cost
 from harness.errors import UnfitError
+from harness.model.families.mamba import MIXER
+from harness.model.state_space import sizes, work
 from harness.plan import EnginePlan, Trait
 from harness.shape import STANDARD_MIXER, BatchShape, ModelShape
 from harness.technique import Exactness, Slot, Technique, TechniqueOptions
-from harness.techniques.mamba import MIXER, sizes, work
 
 MIXERS = {"a": STANDARD_MIXER, "m": MIXER}
 # Jamba's block: one attention layer in eight (arXiv:2403.19887, 3.1).
@@ -93,7 +94,6 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.hybrid.reference:logits",
-    checkpoints={"JambaForCausalLM": "harness.techniques.hybrid.checkpoint"},
     about=(
         "A few attention layers keep what a state of fixed size forgets; the others keep nothing "
         "that grows. With one in eight the cache is an eighth of attention's."

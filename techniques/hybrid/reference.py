@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from harness.model.reference import LinearFunction, attention_mixer, decoder_lm
+from harness.model.state_space.reference import mixer as state_space
 from harness.shape import STANDARD_MIXER, ModelShape
-from harness.techniques.mamba import reference as mamba
 
 
 def logits(
@@ -19,7 +19,7 @@ def logits(
 ) -> Tensor:
     """Logits [T, V] of tokens [T]."""
     attention = attention_mixer(shape, len(tokens), linear)
-    recurrence = mamba.mixer(weights, shape, linear)
+    recurrence = state_space(weights, shape, linear)
 
     def mixer(layer: int, x: Tensor) -> Tensor:
         return (attention if shape.mixers[layer] == STANDARD_MIXER else recurrence)(layer, x)

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pydantic import Field, PositiveInt
 
 from harness.cost import Cost
+from harness.model.families.mamba import MIXER
+from harness.model.state_space import sizes
+from harness.model.state_space.work import decoder_cost
 from harness.plan import EnginePlan, Trait
 from harness.shape import BatchShape
 from harness.technique import Exactness, Slot, Technique, TechniqueOptions
-from harness.techniques.mamba import sizes
-from harness.techniques.mamba.work import decoder_cost
-
-MIXER = "harness.techniques.mamba.layer:Mamba"
 
 
 class Options(TechniqueOptions):
@@ -62,7 +61,6 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.mamba.reference:logits",
-    checkpoints={"MambaForCausalLM": "harness.techniques.mamba.checkpoint"},
     about=(
         "Each of expand x D channels carries state numbers from token to token, and the token "
         "chooses how much is kept and what is written. State and time of a decode step do not "

@@ -21,6 +21,8 @@ from harness.shape import ModelShape
 _FAMILIES = {
     "LlamaForCausalLM": "harness.model.families.llama",
     "MistralForCausalLM": "harness.model.families.mistral",
+    "MambaForCausalLM": "harness.model.families.mamba",
+    "JambaForCausalLM": "harness.model.families.jamba",
 }
 
 

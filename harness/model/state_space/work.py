@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.cost import Cost, Product, outer_cost
+from harness.model.state_space.sizes import of
 from harness.plan import EnginePlan
 from harness.shape import DTYPE_BYTES, BatchShape
-from harness.techniques.mamba.sizes import of
 
 # Operations of a mixer: four products, convolution and its gate, the step's softplus, the scan,
 # skip and output gate.

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
+from harness.model.state_space.scan import chunks
+from harness.model.state_space.sizes import of
 from harness.shape import ModelShape, SequenceState
-from harness.techniques.mamba.scan import chunks
-from harness.techniques.mamba.sizes import of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Chosen:
         return torch.einsum("tin,tn->ti", states, self.read)
 
 
-class Mamba:
+class StateSpace:
     """One layer. Of a sequence it keeps the convolution's last inputs and the channels' states."""
 
     def __init__(self, parts: Parts, layer: int, group: int, owner: bool) -> None:

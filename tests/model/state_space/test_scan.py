@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies
 from torch import Tensor
 
-from harness.techniques.mamba import scan
+from harness.model.state_space import scan
 
 Scan = Callable[[Tensor, Tensor, Tensor], Iterator[tuple[int, Tensor]]]
 I, N = 3, 2  # noqa: E741 - the paper's letters

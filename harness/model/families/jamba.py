@@ -7,11 +7,10 @@ from typing import Any
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from harness.errors import UsageError
+from harness.model.families import mamba
 from harness.model.families.fields import Foreign
-from harness.shape import ModelShape
+from harness.shape import STANDARD_MIXER, ModelShape
 from harness.suite.validation import validate
-from harness.techniques.hybrid import MIXERS
-from harness.techniques.mamba import checkpoint as mamba
 
 _OUTER = {
     "embed": "model.embed_tokens.weight",
@@ -96,7 +95,7 @@ def shape(content: dict[str, Any], path: str) -> ModelShape:
         theta=0.0,
         tied=config.tie_word_embeddings,
         max_len=config.max_position_embeddings,
-        mixers=tuple(MIXERS["a" if attends else "m"] for attends in attending),
+        mixers=tuple(STANDARD_MIXER if attends else mamba.MIXER for attends in attending),
         extra=tuple(sorted(extra.items())),
     )
 

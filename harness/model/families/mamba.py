@@ -10,8 +10,8 @@ from harness.errors import UsageError
 from harness.model.families.fields import Foreign
 from harness.shape import ModelShape
 from harness.suite.validation import validate
-from harness.techniques.mamba import MIXER
 
+MIXER = "harness.model.state_space.layer:StateSpace"
 # By the name of the part, in the mixer.
 PARTS = {
     "in": "in_proj.weight",
