@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Thread
 
 from harness import registry
 from harness.aot import cache
@@ -133,14 +133,11 @@ def _by_workers(
             if worker is not None:
                 worker.communicate()
 
-    threads = [Thread(target=work) for _ in range(min(workers, len(batches)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    # A thread that saw an empty queue may have left just before another one filled it again.
-    for key in missing.keys() - outcomes.keys():
-        outcomes |= _by_workers({key: missing[key]}, where, 1, progress)
+    if batches:
+        with ThreadPoolExecutor(min(workers, len(batches))) as pool:
+            # What a thread puts back it takes again itself: none leaves while the queue holds one.
+            for running in [pool.submit(work) for _ in range(min(workers, len(batches)))]:
+                running.result()
     return outcomes
 
 
