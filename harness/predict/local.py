@@ -7,6 +7,7 @@ only its host's work is left. A prediction is then checked against techniques th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,8 +26,9 @@ from harness.predict.operations import Clock
 from harness.predict.products import Rates
 from harness.shape import DTYPE_BYTES, BatchShape, DTypeName, ModelShape
 
-_PROMPT, _NEW, _REPETITIONS = 8, 24, 6  # of the tiny engine
+_PROMPT, _NEW = 8, 24  # of the tiny engines
 _LAYERS, _BATCHES = (2, 8), (1, 8)
+_PASSES, _REPETITIONS = 3, 2  # of all engines in turn, and of each in a pass
 _TINY = ModelShape(
     vocab=64, width=32, layers=2, heads=2, kv_heads=2, head_dim=16, ff=32, max_len=256
 )
@@ -72,14 +74,12 @@ def _fit_host(
 
     Also how far each of those engines' steps is from what comes of it, as logarithms.
     """
-    works: list[tuple[Cost, int, int]] = []
-    taken: list[float] = []
-    for layers in _LAYERS:
-        shape = ModelShape(**{**vars(_TINY), "layers": layers})
-        for batch in _BATCHES:
-            for work, queries, seconds in _engine_steps(shape, batch, dtype, now):
-                works.append((work, batch, queries))
-                taken.append(seconds)
+    engines = [_Tiny(layers, batch, dtype) for layers in _LAYERS for batch in _BATCHES]
+    for _ in range(_PASSES):
+        for engine in engines:
+            engine.run(now)
+    steps = [(engine, *step) for engine in engines for step in engine.steps()]
+    taken = [seconds for *_, seconds in steps]
 
     def shares(values: Sequence[float]) -> Efficiency:
         launch, step, sequence = (float(value) * 1e-6 for value in values)
@@ -92,8 +92,8 @@ def _fit_host(
             rates.measured,
         )  # fmt: skip
         guessed = [
-            float(forward(work, tried, size, batch, 1.0, queries).seconds)
-            for work, batch, queries in works
+            float(forward(work, tried, size, engine.batch, 1.0, queries).seconds)
+            for engine, work, queries, _ in steps
         ]
         found: list[float] = log_errors(np.array(guessed), np.array(taken)).tolist()
         return found
@@ -102,29 +102,40 @@ def _fit_host(
     return shares(best), errors(best)
 
 
-def _engine_steps(
-    shape: ModelShape, batch: int, dtype: DTypeName, now: Clock
-) -> Iterator[tuple[Cost, int, float]]:
-    """Work, queries and median seconds of a decode step and of a prefill of a tiny engine."""
-    source = ModelSource("calibration", "random", shape)
-    spec = stack.parse("mha")
-    plan = stack.resolve(
-        spec, source, dtype=dtype, backend="torch", slots=batch, max_tokens=_PROMPT + _NEW
-    )
-    parts = stack.techniques(spec)
-    engine = build(plan, source)
-    prefills, decodes = [], []
-    for repetition in range(_REPETITIONS):
-        for i in range(batch):
-            prompt = tuple(range(1, 1 + _PROMPT))
-            engine.submit(Request(repetition * batch + i, prompt, _NEW))
-        taken: list[float] = []
-        while engine.has_work:
-            start = now()
-            engine.step()
-            taken.append((now() - start) * 1e-9)
-        prefills.append(taken[0])
-        decodes += taken[1:]
-    half = BatchShape(batch, 1, _PROMPT + _NEW // 2)
-    yield fold(plan, parts, half), 1, float(np.median(decodes))
-    yield fold(plan, parts, BatchShape(batch, _PROMPT, 0)), _PROMPT, float(np.median(prefills))
+class _Tiny:
+    """An engine that computes next to nothing, and what its steps took."""
+
+    def __init__(self, layers: int, batch: int, dtype: DTypeName) -> None:
+        self.batch = batch
+        source = ModelSource("calibration", "random", replace(_TINY, layers=layers))
+        spec = stack.parse("mha")
+        self._plan = stack.resolve(
+            spec, source, dtype=dtype, backend="torch", slots=batch, max_tokens=_PROMPT + _NEW
+        )
+        self._parts = stack.techniques(spec)
+        self._engine = build(self._plan, source)
+        self._submitted = 0
+        self._prefills: list[int] = []
+        self._decodes: list[int] = []
+
+    def run(self, now: Clock) -> None:
+        """Some batches, from prompt to end."""
+        for _ in range(_REPETITIONS):
+            for _ in range(self.batch):
+                self._engine.submit(Request(self._submitted, tuple(range(1, 1 + _PROMPT)), _NEW))
+                self._submitted += 1
+            taken: list[int] = []
+            while self._engine.has_work:
+                start = now()
+                self._engine.step()
+                taken.append(now() - start)
+            self._prefills.append(taken[0])
+            self._decodes += taken[1:]
+
+    def steps(self) -> Iterator[tuple[Cost, int, float]]:
+        """Work, queries and median seconds of a decode step and of a prompt's."""
+        half = BatchShape(self.batch, 1, _PROMPT + _NEW // 2)
+        prompt = BatchShape(self.batch, _PROMPT, 0)
+        for shape, taken in ((half, self._decodes), (prompt, self._prefills)):
+            work = fold(self._plan, self._parts, shape)
+            yield work, shape.queries, float(np.median(taken)) * 1e-9
