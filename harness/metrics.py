@@ -23,7 +23,13 @@ class Metric:
 
 
 _SERVE, _BOTH, _KERNEL, _STATIC = ("serve",), ("generate", "serve"), ("kernel",), ("static",)
-_GENERATE_KERNEL = ("generate", "kernel")
+_GENERATE_KERNEL, _QUALITY = ("generate", "kernel"), ("quality",)
+
+# Places of the token that predicts, by which losses are told apart: early ones have little to go
+# by, late ones show whether a cache or a window loses what lies far back.
+QUALITY_BANDS = ((0, 16), (16, 64), (64, 128), (128, 256), (256, 512), (512, 1024))
+# Tokens between a needle and its question.
+NEEDLE_DISTANCES = (16, 64, 256, 1024)
 
 _ALL = (
     Metric("ttft", "ns", "lower",
@@ -142,6 +148,38 @@ _ALL = (
            _BOTH),
     Metric("token_agreement", "ratio", "higher",
            "share of emitted tokens equal to the reference's greedy choice, teacher-forced", _BOTH),
+    Metric("bits_per_byte", "bits/byte", "lower",
+           "sum of -log2 p(token | what stands before it in the window) / bytes of those tokens, "
+           "over windows of held-out text", _QUALITY),
+    *(Metric(f"bits_per_byte_{start}_{end}", "bits/byte", "lower",
+             f"the same over tokens whose predecessor stands at {start} to {end - 1} of its window",
+             _QUALITY)
+      for start, end in QUALITY_BANDS),
+    Metric("bits_per_byte_increase", "bits/byte", "lower",
+           "bits_per_byte - that of the baseline, over the same windows", _QUALITY),
+    Metric("kl_to_baseline", "nats", "lower",
+           "KL(baseline || stack) of the next token, mean over the tokens of held-out windows",
+           _QUALITY),
+    Metric("top1_agreement", "ratio", "higher",
+           "share of those tokens for which both think the same token the likeliest", _QUALITY),
+    Metric("greedy_agreement", "tokens", "higher",
+           "leading tokens of greedy text that are equal to the baseline's, mean over prompts; at "
+           "most the tokens that are written", _QUALITY),
+    Metric("copying_accuracy", "ratio", "higher",
+           "share of tokens thought the likeliest in a passage that comes the second time",
+           _QUALITY),
+    Metric("copying_gain", "ratio", "higher",
+           "copying_accuracy - the same share of the passage when it comes the first time",
+           _QUALITY),
+    Metric("cloze_accuracy", "ratio", "higher",
+           "share of passages whose true continuation is likelier than three of other passages",
+           _QUALITY),
+    Metric("recall_accuracy", "ratio", "higher",
+           "share of keys whose value is thought the likeliest, after pairs of both", _QUALITY),
+    *(Metric(f"needle_accuracy_{distance}", "ratio", "higher",
+             f"share of needles thought the likeliest by a question {distance} tokens later",
+             _QUALITY)
+      for distance in NEEDLE_DISTANCES),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}

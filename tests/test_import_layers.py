@@ -18,7 +18,7 @@ from harness.paths import root
 # Lowest first; what stands in one row knows nothing of its neighbours. A dotted name takes one
 # module out of its package: records of borders, and what planning needs of models.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("exit_codes", "paths"),
+    ("analysis.student", "exit_codes", "paths"),
     ("errors",),
     ("records", "shape"),
     ("run", "technique"),
@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("predict",),
     ("measure",),
     ("gates",),
-    ("aot",),
+    ("aot", "quality"),
     ("store", "worker"),
     ("sweep",),
     ("selftest",),

@@ -92,9 +92,9 @@ def family(case: Case) -> str:
     the comparison, not an obstacle to it.
     """
     if case.model.startswith("zoo/") and case.stack is not None:
-        for choice in case.stack.architecture:
-            if case.model.endswith(f"-{choice.technique}"):
-                return case.model.removesuffix(f"-{choice.technique}")
+        for name in case.stack.member_names:
+            if case.model.endswith(f"-{name}"):
+                return case.model.removesuffix(f"-{name}")
     return case.model
 
 

@@ -16,7 +16,7 @@ from harness.analysis.steps import StepGrowth, step_growth
 from harness.analysis.timeline import Timeline, timeline
 from harness.run import GateResult, MetricValue, RunRecord, Status
 from harness.suite.case import Case
-from harness.suite.points import GeneratePoint
+from harness.suite.points import GeneratePoint, QualityPoint
 
 if TYPE_CHECKING:
     from harness.store.rows import StoredRun
@@ -140,6 +140,16 @@ def predicted(metric: MetricValue) -> Estimate:
     )
 
 
+def computed(metric: MetricValue) -> Estimate:
+    """One metric of quality: every process computes the same, so its bounds are those over texts,
+    as the process gave them."""
+    reason = None if metric.ci_low is not None else metric.null_reason or "a single text"
+    once = () if metric.value is None else ((0, metric.value),)
+    return Estimate(
+        metric.value, metric.null_reason, 1, metric.ci_low, metric.ci_high, reason, once
+    )
+
+
 def _result(runs: list[StoredRun]) -> Result:
     """The result of one case from the last attempt of each of its rounds."""
     records = [run.record for run in runs]
@@ -148,6 +158,8 @@ def _result(runs: list[StoredRun]) -> Result:
     metrics: dict[str, Estimate] = {}
     if worst.status == "predicted":
         metrics = {metric.name: predicted(metric) for metric in worst.metrics}
+    elif worst.status == "ok" and isinstance(runs[0].case.workload, QualityPoint):
+        metrics = {metric.name: computed(metric) for metric in worst.metrics}
     elif worst.status == "ok":
         names = dict.fromkeys(m.name for record in measured for m in record.metrics)
         for name in names:

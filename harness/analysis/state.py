@@ -36,7 +36,7 @@ class StateRow:
 
 def planned(case: Case) -> EnginePlan:
     """The plan a case runs with. HarnessError where its model is not on this machine."""
-    names = [choice.technique for choice in case.composed.architecture]
+    names = case.composed.member_names
     w = case.generated
     return resolve(
         case.composed,

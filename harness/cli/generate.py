@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         from harness.model import source as models
 
         spec = stacks.parse(stack, plugin_path or [])
-        source = models.find(model, [choice.technique for choice in spec.architecture])
+        source = models.find(model, spec.member_names)
         tokenizer = _tokenizer(source)
         request = Request(
             id=0,

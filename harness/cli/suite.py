@@ -68,9 +68,12 @@ def _summarize(suite: Suite, profile: Profile) -> None:
         f"{_count(len(runnable) * laid.measure.rounds, 'run')}"
     )
     counts = Counter(entry.case.label for entry in runnable)
-    models = {entry.case.label: entry.case.model for entry in runnable}
+    models: dict[str, dict[str, None]] = {}
+    for entry in runnable:
+        models.setdefault(entry.case.label, {})[entry.case.model] = None
     for label, count in counts.items():
-        on = f" on {models[label]}" if models[label] else ""
+        named = ", ".join(filter(None, models[label]))
+        on = f" on {named}" if named else ""
         typer.echo(f"    {label}: {_count(count, 'case')}{on}")
     reasons = Counter(entry.unsupported for entry in planned if entry.unsupported)
     for reason, count in reasons.items():
@@ -79,7 +82,7 @@ def _summarize(suite: Suite, profile: Profile) -> None:
 
 def _can_plan(suite: Suite) -> bool:
     """Whether a suite with its profile laid over it names what it needs: a model, or kernels."""
-    return suite.model is not None or suite.workload.kind == "kernel"
+    return bool(suite.model) or suite.workload.kind == "kernel"
 
 
 def _count(number: int, noun: str) -> str:

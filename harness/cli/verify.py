@@ -80,7 +80,7 @@ def _job(name: str, backend: Backend, plugin_paths: Sequence[str]) -> Job:
     from harness.worker.job import Job
 
     spec = stack.parse(name, plugin_paths)
-    architectures = [choice.technique for choice in spec.architecture]
+    architectures = spec.member_names
     device = detect().kind
     interpreted = backend is Backend.TRITON and device == "cpu"
     try:

@@ -7,6 +7,7 @@ Planning needs only numbers and hashes, so this file imports no torch.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ class ModelSource:
     eos: int | None = None
     tokenizer: Path | None = None
     family: str = "harness.model.families.llama"  # what tensors are called in a checkpoint
+    # What a zoo model of a synthetic task learned, as its card says: ("kind", "Needle"), ...
+    task: tuple[tuple[str, int | str], ...] = ()
     # Of an enlarged model: the trained one inside it, and how it was enlarged.
     base: ModelSource | None = None
     inflation: Inflation | None = None
@@ -122,7 +125,17 @@ def _trained(name: str, folder: Path) -> ModelSource:
         checkpoint_hash=_hash_of(weight_files(folder)),
         eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
+        task=_task(folder / "card.json"),
     )
+
+
+def _task(card: Path) -> tuple[tuple[str, int | str], ...]:
+    """The task in a model card of the zoo; nothing where there is no such card."""
+    try:
+        found = json.loads(card.read_text(encoding="utf-8")).get("task")
+    except (OSError, ValueError, AttributeError):
+        return ()
+    return tuple(found.items()) if isinstance(found, dict) else ()
 
 
 def _fetched(fetched: Fetched) -> ModelSource:

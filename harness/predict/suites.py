@@ -63,7 +63,7 @@ def blocks(suite: Suite, targets: Sequence[Target]) -> Iterator[Block]:
     Raises:
         UsageError: no model is named, a model is not found, or nothing is left of the grid.
     """
-    if suite.model is None:
+    if not suite.model:
         raise UsageError(f"{suite.document.name} names no model for these devices; --set model=...")
     if not isinstance(suite.workload, GenerateWorkload):
         raise UsageError(
@@ -73,16 +73,17 @@ def blocks(suite: Suite, targets: Sequence[Target]) -> Iterator[Block]:
     built = grid(suite)
     keys = list(built.axes)
     wanted = [keys.index(name) for name in _SIZES]
-    grouped: dict[tuple[str, DTypeName], dict[tuple[int, ...], None]] = {}
+    grouped: dict[tuple[str, str, DTypeName], dict[tuple[int, ...], None]] = {}
     for point in built.points():
-        key = (point[keys.index("stack")], point[keys.index("dtype")])
+        label, model, dtype = (point[keys.index(name)] for name in ("stack", "model", "dtype"))
+        key = (label, model, dtype)
         # Backend and threads are the machine's: what differs in them alone is one prediction.
         grouped.setdefault(key, {})[tuple(point[i] for i in wanted)] = None
     if not grouped:
         raise UsageError(f"{suite.document.name}: exclude takes out every point of the grid")
-    for (label, dtype), found in grouped.items():
+    for (label, model, dtype), found in grouped.items():
         points = np.array(list(found), dtype=np.int64)
-        yield from _blocks(suite, built.stacks[label], dtype, points, targets)
+        yield from _blocks(model, built.stacks[label], dtype, points, targets)
 
 
 def kernels(suite: Suite, targets: Sequence[Target]) -> Iterator[KernelPrediction]:
@@ -102,10 +103,9 @@ def kernels(suite: Suite, targets: Sequence[Target]) -> Iterator[KernelPredictio
 
 
 def _blocks(
-    suite: Suite, spec: StackSpec, dtype: DTypeName, points: np.ndarray, targets: Sequence[Target]
+    model: str, spec: StackSpec, dtype: DTypeName, points: np.ndarray, targets: Sequence[Target]
 ) -> Iterator[Block]:
-    assert suite.model is not None
-    source = models.find(suite.model, [choice.technique for choice in spec.architecture])
+    source = models.find(model, spec.member_names)
     spec = stacks.completed(spec, source)
     B, P, N = (points[:, i].astype(float) for i in range(3))
     for target in targets:

@@ -40,6 +40,15 @@ class StackSpec(Record):
     decoding: Choice
     scheduling: Choice
 
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """What a family may call its member for this stack, the most special name first:
+        `gqa(kv_heads=1)` is multi-query attention, whose model is an "mqa"."""
+        names = [choice.technique for choice in self.architecture]
+        if any(c.technique == "gqa" and c.options.get("kv_heads") == 1 for c in self.architecture):
+            names.insert(0, "mqa")
+        return tuple(names)
+
 
 class Case(Record):
     """One point of a sweep's grid. Two equal cases have equal hashes, on any machine, for ever.

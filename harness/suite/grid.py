@@ -1,7 +1,7 @@
 """The points of a suite: a product of its axes, less what it excludes, plus what it includes.
 
-The order is stable: stacks as listed, then backend, dtype, threads, then the workload's own keys;
-the last key varies fastest. Included points follow, entry by entry, in the same order.
+The order is stable: stacks as listed, then model, backend, dtype, threads, then the workload's own
+keys; the last key varies fastest. Included points follow, entry by entry, in the same order.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def grid(suite: Suite) -> Grid:
     stacks = _listed(suite)
     axes = {
         "stack": tuple(stacks),
+        # A suite may leave the model to its profiles, and is checked without them too.
+        "model": suite.model or ("",),
         "backend": suite.backend,
         "dtype": suite.dtype,
         "threads": suite.threads,
@@ -130,7 +132,7 @@ def _selected(
 ) -> Axes:
     """The keys an entry names with their values; stacks as labels."""
     named = entry.named()
-    known = ("stack", "backend", "dtype", "threads", *_workload_axes(suite))
+    known = ("stack", "model", "backend", "dtype", "threads", *_workload_axes(suite))
     for key in named:
         if key not in known:
             error = unknown(f"axis of a {suite.workload.kind} workload", key, known)

@@ -50,7 +50,7 @@ def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Plan
     laid = with_profile(suite, profile)
     if isinstance(laid.workload, KernelWorkload):
         return _matching(_kernel_cases(laid), only)
-    if laid.model is None:
+    if not laid.model:
         raise UsageError(
             f"{laid.document.name} names no model for the profile {profile}; add model: zoo/small, "
             f"or the same under profiles: {profile}:"
@@ -62,7 +62,7 @@ def cases(suite: Suite, profile: Profile, only: Sequence[str] = ()) -> list[Plan
             f"{laid.document.place(('exclude',))}: exclude takes out all {built.size:,} points of "
             "the grid; nothing is left to measure"
         )
-    planner = _Planner(laid, laid.model, built)
+    planner = _Planner(laid, built)
     planned = _matching([planner.plan(point) for point in points], only)
     missing = [found for found in planner.sources.values() if isinstance(found, UsageError)]
     if len(missing) == len(planner.sources):
@@ -108,27 +108,28 @@ class _Planner:
     """Plans the points of one suite; what points share is worked out once."""
 
     suite: Suite
-    model: str
     grid: Grid
     # A model that is not found costs the stacks that ask for it, not the suite.
-    sources: dict[tuple[str, ...], ModelSource | UsageError] = field(default_factory=dict)
+    sources: dict[tuple[str, tuple[str, ...]], ModelSource | UsageError] = field(
+        default_factory=dict
+    )
     parts: dict[str, list[stacks.Part]] = field(default_factory=dict)
     workloads: dict[Point, StackPoint] = field(default_factory=dict)
     plans: dict[Point, EnginePlan | UsageError] = field(default_factory=dict)
-    # With the model's own architecture, by the label in the suite.
-    complete: dict[str, StackSpec] = field(default_factory=dict)
+    # With the model's own architecture, by the model and the label in the suite.
+    complete: dict[tuple[str, str], StackSpec] = field(default_factory=dict)
 
     def plan(self, point: Point) -> Planned:
         """The case at a point, and its plan or the reason why there is none."""
         values = dict(zip(self.grid.axes, point, strict=True))
-        stack = self.grid.stacks[values["stack"]]
-        source = self._source(stack)
+        stack, model = self.grid.stacks[values["stack"]], values["model"]
+        source = self._source(stack, model)
         found = source if isinstance(source, ModelSource) else None
         if found is not None:
-            stack = self._completed(stack, found)
+            stack = self._completed(stack, model, found)
         case = Case(
             stack=stack,
-            model=found.name if found else self.model,
+            model=found.name if found else model,
             checkpoint_hash=found.checkpoint_hash if found else None,
             workload=self._workload(point),
             backend=values["backend"],
@@ -141,28 +142,29 @@ class _Planner:
             return Planned(case, plan, None)
         return Planned(case, None, str(plan))
 
-    def _completed(self, stack: StackSpec, source: ModelSource) -> StackSpec:
+    def _completed(self, stack: StackSpec, model: str, source: ModelSource) -> StackSpec:
         """The stack with the model's own architecture; UsageError when another is the same then."""
-        if stack.label not in self.complete:
+        key = (model, stack.label)
+        if key not in self.complete:
             full = stacks.completed(stack, source)
             bare = full.model_copy(update={"label": ""})
-            for label, other in self.complete.items():
-                if bare == other.model_copy(update={"label": ""}):
+            for (of, label), other in self.complete.items():
+                if of == model and bare == other.model_copy(update={"label": ""}):
                     raise UsageError(
                         f"{self.suite.document.place(('stacks',))}: '{label}' and '{stack.label}' "
                         f"are the same stack on {source.name}; list one of them"
                     )
-            self.complete[stack.label] = full
-        return self.complete[stack.label]
+            self.complete[key] = full
+        return self.complete[key]
 
-    def _source(self, stack: StackSpec) -> ModelSource | UsageError:
-        architectures = tuple(choice.technique for choice in stack.architecture)
-        if architectures not in self.sources:
+    def _source(self, stack: StackSpec, model: str) -> ModelSource | UsageError:
+        key = (model, stack.member_names)
+        if key not in self.sources:
             try:
-                self.sources[architectures] = models.find(self.model, architectures)
+                self.sources[key] = models.find(model, stack.member_names)
             except UsageError as error:
-                self.sources[architectures] = error
-        return self.sources[architectures]
+                self.sources[key] = error
+        return self.sources[key]
 
     def _workload(self, point: Point) -> StackPoint:
         workload = self.suite.workload
@@ -180,7 +182,7 @@ class _Planner:
     def _plan(self, case: Case, source: ModelSource) -> EnginePlan | UsageError:
         label, work = case.label, case.stacked
         limits = Limits(slots=work.slots, max_tokens=work.max_tokens, state_bytes=work.state_bytes)
-        key = (label, case.backend, case.dtype, limits)
+        key = (label, source.name, case.backend, case.dtype, limits)
         if key not in self.plans:
             if label not in self.parts:
                 self.parts[label] = stacks.techniques(case.composed)

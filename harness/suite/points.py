@@ -86,6 +86,47 @@ class ServePoint(Record):
         return " ".join([f"{lengths},", *(word for word in told if word)])
 
 
+QualityTask = Literal["text", "greedy", "copying", "cloze", "recall", "needle"]
+
+
+class QualityPoint(Record):
+    """How good a stack's outputs are, by one task of `harness.quality.tasks`: so many texts of so
+    many tokens, of which `prompt_tokens` are fed at once and the others one by one.
+
+    `against` names the model that divergences are from, by its own architecture and the baselines
+    of all other slots in float32; None: the case's own model.
+    """
+
+    kind: Literal["quality"] = "quality"
+    task: QualityTask
+    windows: PositiveInt
+    tokens: PositiveInt
+    prompt_tokens: PositiveInt
+    batch: PositiveInt = 16
+    seed: NonNegativeInt = 0
+    against: str | None = None
+    against_hash: str | None = None  # its checkpoint's
+
+    @property
+    def title(self) -> str:
+        """For a line: "text W64 T256 P1"."""
+        return f"{self.task} W{self.windows} T{self.tokens} P{self.prompt_tokens}"
+
+    @property
+    def slots(self) -> int:
+        """Sequences at once."""
+        return self.batch
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest text."""
+        return self.tokens
+
+    @property
+    def state_bytes(self) -> None:
+        """Memory for keys and values is as much as every slot at its longest takes."""
+
+
 class KernelPoint(Record):
     """One kernel at one shape; `sizes` are numbers by the letters of the kernel's own docstring.
 
@@ -111,5 +152,7 @@ class KernelPoint(Record):
         return " ".join([*sizes, *options, *([self.function] if self.function else [])])
 
 
-StackPoint = GeneratePoint | ServePoint
-Workload = Annotated[GeneratePoint | ServePoint | KernelPoint, Field(discriminator="kind")]
+StackPoint = GeneratePoint | ServePoint | QualityPoint
+Workload = Annotated[
+    GeneratePoint | ServePoint | QualityPoint | KernelPoint, Field(discriminator="kind")
+]

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Any, Literal, get_args
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_serializer, field_validator, model_validator
 
 from harness.records import Record
 from harness.shape import DTypeName
@@ -17,6 +17,7 @@ from harness.suite.axes import Axis, Batch, StackText, Threads, Tokens
 from harness.suite.case import Backend, GateSettings, MeasureSettings
 from harness.suite.document import Document
 from harness.suite.kernels import KernelWorkload
+from harness.suite.points import QualityTask
 from harness.suite.slo import SloSetting
 from harness.suite.validation import validate
 from harness.suite.workloads import WORKLOADS, Workload
@@ -33,6 +34,7 @@ class Selector(Record):
     """Some points of a grid: those whose value is listed, for every key that is given."""
 
     stack: Axis[str] | None = None
+    model: Axis[str] | None = None
     backend: Axis[Backend] | None = None
     dtype: Axis[DTypeName] | None = None
     threads: Axis[Threads] | None = None
@@ -45,6 +47,8 @@ class Selector(Record):
     samples: Axis[int] | None = None
     burstiness: Axis[float] | None = None
     rate: Axis[float] | None = None
+    task: Axis[QualityTask] | None = None
+    tokens: Axis[Tokens] | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> Selector:
@@ -81,7 +85,9 @@ class Suite(Record):
     baseline: str | None = Field(
         None, description="the stack that ratios are against; without it the first one"
     )
-    model: str | None = Field(None, description="a name of `harness list models`, or a folder")
+    model: Axis[str] = Field(
+        (), description="names of `harness list models`, or folders; kernels have none"
+    )
     workload: Workload
     backend: Axis[Backend] = Field(("torch",), description="which implementation of the kernels")
     dtype: Axis[DTypeName] = Field(("float32",), description="number format of weights and state")
@@ -120,6 +126,11 @@ class Suite(Record):
         if kernels and (given := [name for name in named if getattr(self, name)]):
             raise ValueError(f"kernels have no stack and no model: take out {', '.join(given)}")
         return self
+
+    @field_serializer("model")
+    def _one_or_several(self, model: tuple[str, ...]) -> str | list[str]:
+        """As most files write it, so that the hash of a suite with one model stays what it was."""
+        return model[0] if len(model) == 1 else list(model)
 
     _document: Document = PrivateAttr(default=Document({}, "", "suite"))
 

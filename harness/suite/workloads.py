@@ -15,6 +15,7 @@ from harness.records import Record
 from harness.suite.axes import Axis, Batch, Tokens
 from harness.suite.kernels import KernelWorkload
 from harness.suite.points import GeneratePoint
+from harness.suite.quality import QualityWorkload
 from harness.suite.serving import ServeWorkload
 
 
@@ -43,5 +44,8 @@ class GenerateWorkload(Record):
         )
 
 
-WORKLOADS = (GenerateWorkload, ServeWorkload, KernelWorkload)
-Workload = Annotated[GenerateWorkload | ServeWorkload | KernelWorkload, Field(discriminator="kind")]
+WORKLOADS = (GenerateWorkload, ServeWorkload, QualityWorkload, KernelWorkload)
+Workload = Annotated[
+    GenerateWorkload | ServeWorkload | QualityWorkload | KernelWorkload,
+    Field(discriminator="kind"),
+]

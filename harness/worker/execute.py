@@ -21,6 +21,7 @@ from harness.worker.support import UnsupportedError, refuse
 # when `timed` what is measured, all into the notes.
 _RUNS = {
     "generate": "harness.worker.stages:attempt",
+    "quality": "harness.worker.quality_run:attempt",
     "kernel": "harness.worker.kernel_run:attempt",
     "serve": "harness.worker.serve_run:attempt",
 }

@@ -59,7 +59,7 @@ def prepare(job: Job) -> Ground:
     if torch.get_num_interop_threads() != 1:
         torch.set_num_interop_threads(1)
     registry.install(job.plugin_paths)
-    source = sources.find(case.model, [choice.technique for choice in case.composed.architecture])
+    source = sources.find(case.model, case.composed.member_names)
     if source.checkpoint_hash != case.checkpoint_hash:
         raise UsageError(
             f"the checkpoint of {case.model} is not the one this case was planned with "

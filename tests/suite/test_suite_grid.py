@@ -26,16 +26,16 @@ def short(built: Grid) -> list[str]:
 def test_grids_multiply_in_a_stable_order(load_text: LoadText) -> None:
     built = grid(load_text(*NO_RULES, "dtype: float32", "dtype: [float32, bfloat16]"))
     assert list(built.axes) == [
-        "stack", "backend", "dtype", "threads", "batch", "prompt_tokens", "new_tokens",
+        "stack", "model", "backend", "dtype", "threads", "batch", "prompt_tokens", "new_tokens",
     ]  # fmt: skip
     points = built.points()
     assert len(points) == built.size == 3 * 2 * 2 * 2
     assert points[:5] == [
-        ("mha", "torch", "float32", 1, 1, 16, 4),
-        ("mha", "torch", "float32", 1, 1, 32, 4),
-        ("mha", "torch", "float32", 1, 8, 16, 4),
-        ("mha", "torch", "float32", 1, 8, 32, 4),
-        ("mha", "torch", "bfloat16", 1, 1, 16, 4),
+        ("mha", "", "torch", "float32", 1, 1, 16, 4),
+        ("mha", "", "torch", "float32", 1, 1, 32, 4),
+        ("mha", "", "torch", "float32", 1, 8, 16, 4),
+        ("mha", "", "torch", "float32", 1, 8, 32, 4),
+        ("mha", "", "torch", "bfloat16", 1, 1, 16, 4),
     ]
     assert [point[0] for point in points[::8]] == ["mha", "gqa", "chat"]
 
@@ -102,8 +102,8 @@ def test_profiles_are_laid_over(load_text: LoadText) -> None:
     cpu, cuda = with_profile(suite, "cpu"), with_profile(suite, "cuda")
     assert isinstance(cpu.workload, GenerateWorkload)
     assert isinstance(cuda.workload, GenerateWorkload)
-    assert (cpu.model, cpu.dtype, cpu.workload.batch) == ("tiny", ("float32",), (1, 8))
-    assert (cuda.model, cuda.dtype) == ("llama-3-8b", ("bfloat16",))
+    assert (cpu.model, cpu.dtype, cpu.workload.batch) == (("tiny",), ("float32",), (1, 8))
+    assert (cuda.model, cuda.dtype) == (("llama-3-8b",), ("bfloat16",))
     assert cuda.workload.batch == (64,), "lists are replaced"
     assert cuda.workload.prompt_tokens == (16, 32), "mappings are merged"
     assert cuda.profiles.given() == ()

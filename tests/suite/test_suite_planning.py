@@ -210,3 +210,46 @@ def test_planning_time_grows_no_faster_than_the_grid(load_text: LoadText) -> Non
         return best
 
     assert seconds(256) < 16 * seconds(32)
+
+
+def test_several_models_are_an_axis(load_text: LoadText) -> None:
+    """A model that is not on this machine costs its own cases only."""
+    suite = load_text(
+        "cpu: {model: tiny}", "cpu: {model: [tiny, zoo/small, ./gone]}",
+        "exclude: [", "exclude: [{model: tiny, batch: 1}, ",
+    )  # fmt: skip
+    planned = cases(suite, "cpu", ["gqa"])
+    assert [(e.case.model, e.case.title) for e in planned if e.runnable] == [
+        ("zoo/small-gqa", "gqa B1 P16 N4"),
+        ("zoo/small-gqa", "gqa B1 P32 N4"),
+        ("tiny", "gqa B2 P16 N4"),
+        ("zoo/small-gqa", "gqa B2 P16 N4"),
+    ]
+    gone = [entry for entry in planned if not entry.runnable]
+    assert {entry.case.model for entry in gone} == {"./gone"}
+    assert "neither a known name" in (gone[0].unsupported or "")
+
+
+def test_one_model_written_either_way_is_one_suite(load_text: LoadText) -> None:
+    plain, listed = (
+        load_text("suite: small", "suite: small\nmodel: tiny"),
+        load_text("suite: small", "suite: small\nmodel: [tiny]"),
+    )
+    assert plain.hash == listed.hash
+    assert plain.hash != load_text("suite: small", "suite: small\nmodel: [tiny, zoo/small]").hash
+
+
+@pytest.mark.parametrize(
+    ("stack", "names"),
+    [
+        ("mha", ("mha",)),
+        ("gqa", ("gqa",)),
+        ("gqa(kv_heads=1)", ("mqa", "gqa")),
+        ("gqa(kv_heads=2)+recompute", ("gqa",)),
+        ("dense", ()),
+    ],
+)
+def test_a_family_calls_multi_query_attention_by_its_name(
+    stack: str, names: tuple[str, ...]
+) -> None:
+    assert parse(stack).member_names == names

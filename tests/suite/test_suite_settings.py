@@ -53,7 +53,7 @@ def test_a_setting_wins_over_every_profile(load_text: LoadText) -> None:
     for profile in ("cpu", "cuda"):
         laid = with_profile(suite, profile)
         assert isinstance(laid.workload, GenerateWorkload)
-        assert (laid.workload.batch, laid.dtype, laid.model) == ((3,), ("float16",), "tiny")
+        assert (laid.workload.batch, laid.dtype, laid.model) == ((3,), ("float16",), ("tiny",))
         assert laid.workload.prompt_tokens == (16, 32)
 
 
