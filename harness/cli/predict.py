@@ -125,7 +125,7 @@ def _local(db: str | None, threads: int) -> Target:
 
 def _profile(targets: Sequence[Target]) -> Profile:
     """The profile that suits the devices. UsageError where they are of both kinds."""
-    kinds = {target.row.kind for target in targets}
+    kinds = {target.row.profile for target in targets}
     if len(kinds) > 1:
         raise UsageError(
             "--hardware names a processor and GPUs, and a suite differs between them; predict for "

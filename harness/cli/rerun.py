@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
             row = reader.sweep(sweep_id)
         if old.source != "measured":
             raise UsageError(f"run {run} was not measured but {old.source}; it cannot be repeated")
-        hardware = detect(row.hardware.kind)
+        hardware = detect(row.hardware.profile)
         job = _job(old, row, hardware)
         with DeviceLock(lock or machine_lock()), Interruption() as interruption:
             typer.echo(f"{old.case.title}, round {job.round}, as in sweep {sweep_id}", err=True)
@@ -75,7 +75,7 @@ def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:
     registry.install(plugin_paths)
     name = f"the suite of sweep {row.id}"
     suite = override(Suite.of(document.read(row.suite_text, name)), given(row.argv, "--set"))
-    laid = with_profile(suite, row.hardware.kind)
+    laid = with_profile(suite, row.hardware.profile)
     return Job(
         case=old.case,
         measure=laid.measure,

@@ -101,7 +101,7 @@ def _named_devices(
     from harness.suite import with_profile
 
     listed = [name.strip() for name in (hardware or "").split(",") if name.strip()]
-    names = dict.fromkeys([*with_profile(suite, device.kind).hardware, *listed])
+    names = dict.fromkeys([*with_profile(suite, device.profile).hardware, *listed])
     names.pop("local", None)
     found = catalogue.find(names)
     own = catalogue.matching(device, {**found, **catalogue.shipped()})
@@ -134,9 +134,9 @@ def _order(
     folders = [str(Path(path).expanduser().resolve()) for path in plugin_paths]
     registry.install(plugin_paths)
     read = override(load(suite), settings)
-    planned = cases(read, device.kind, only)
+    planned = cases(read, device.profile, only)
     targets, datasheet = _named_devices(read, device, hardware)
-    argv = ["sweep", suite, "--profile", device.kind]
+    argv = ["sweep", suite, "--profile", device.profile]
     for name, values in (("--set", settings), ("--only", only), ("--plugin-path", folders)):
         for value in values:
             argv += [name, value]
@@ -145,7 +145,7 @@ def _order(
             argv += [name, str(given)]
     return Order(
         suite=read,
-        profile=device.kind,
+        profile=device.profile,
         cases=tuple(planned),
         argv=(*argv, "--resume") if resume else tuple(argv),
         seed=seed,

@@ -29,6 +29,12 @@ class HardwareRow(Record):
     catalogue_name: str | None = None
     calibration: dict[str, Any] | None = None  # measured ceilings, the latest
 
+    @property
+    def profile(self) -> Literal["cpu", "cuda"]:
+        """The profile of a suite that is for this device; nothing runs on a target."""
+        assert self.kind != "target", f"{self.name} is only compiled for"
+        return self.kind
+
     @cached_property
     def identity_hash(self) -> str:
         """SHA-256 over kind, name, arch, memory, count and CPU; calibration is no identity."""

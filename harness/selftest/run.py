@@ -141,13 +141,13 @@ def _order(group: Sequence[Trial], hardware: HardwareRow) -> Order:
         timeout=first.timeout_s,
     )
     suite = Suite.of(document.read(text, "the self-test's suite"))
-    planned = cases(suite, hardware.kind)
+    planned = cases(suite, hardware.profile)
     # In the order of sizes, so that a larger case comes after the one that it is skipped for.
     points = [point(entry.case) for entry in planned]
     seed = next(n for n in count() if turns(points, 1, n)[0].case == 0)
     return Order(
         suite=suite,
-        profile=hardware.kind,
+        profile=hardware.profile,
         cases=tuple(planned),
         argv=("sweep", "selftest"),
         seed=seed,
