@@ -37,31 +37,45 @@ def complaints(
 
     Args:
         candidate: takes the fields of the spec's inputs in order.
-        seed: of the inputs. Every call draws them anew: the candidate may write to them.
+        seed: of the inputs.
     """
-    draw, reference = load(spec.inputs), load(spec.reference)
+    return Trial(spec, shape, dtype, seed).complaints(candidate)
 
-    def inputs() -> Any:
-        return draw(shape, dtype, torch.Generator().manual_seed(seed))
 
-    plain = inputs()
-    exact = outputs(reference(*map(_widened, plain)))
-    trusted = outputs(reference(*plain))
-    fences = Fences()
-    given = fences.around(inputs())
-    with fences:
-        returned = outputs(candidate(*given))
-    if len(returned) != len(exact):
-        return [f"{len(returned)} outputs, the reference has {len(exact)}"]
-    found = []
-    for i, (one, low, high) in enumerate(zip(returned, trusted, exact, strict=True)):
-        found += [f"output {i}: {text}" for text in _wrong(one, low, high)]
-    written = {one.untyped_storage().data_ptr() for one in returned}
-    for name, before, after in zip(plain._fields, plain, given, strict=True):
-        if isinstance(after, Tensor) and after.untyped_storage().data_ptr() not in written:
-            same = torch.equal(_bytes(before), _bytes(after))
-            found += [] if same else [f"input {name} was changed"]
-    return found + ([] if fences.whole else ["memory beside a tensor was written to"])
+class Trial:
+    """A kernel at one shape, for several candidates: what is right is worked out once."""
+
+    def __init__(
+        self, spec: KernelSpec, shape: Mapping[str, int], dtype: torch.dtype, seed: int = 0
+    ) -> None:
+        self._draw, reference = load(spec.inputs), load(spec.reference)
+        self._shape, self._dtype, self._seed = shape, dtype, seed
+        plain = self._inputs()
+        self._exact = outputs(reference(*map(_widened, plain)))
+        self._trusted = outputs(reference(*plain))
+
+    def complaints(self, candidate: Callable[..., Any]) -> list[str]:
+        """What there is to say against one; [] passes."""
+        # Drawn anew: a candidate may write to what it is given.
+        plain, fences = self._inputs(), Fences()
+        given = fences.around(self._inputs())
+        with fences:
+            returned = outputs(candidate(*given))
+        if len(returned) != len(self._exact):
+            return [f"{len(returned)} outputs, the reference has {len(self._exact)}"]
+        found = []
+        right = zip(returned, self._trusted, self._exact, strict=True)
+        for i, (one, low, high) in enumerate(right):
+            found += [f"output {i}: {text}" for text in _wrong(one, low, high)]
+        written = {one.untyped_storage().data_ptr() for one in returned}
+        for name, before, after in zip(plain._fields, plain, given, strict=True):
+            if isinstance(after, Tensor) and after.untyped_storage().data_ptr() not in written:
+                same = torch.equal(_bytes(before), _bytes(after))
+                found += [] if same else [f"input {name} was changed"]
+        return found + ([] if fences.whole else ["memory beside a tensor was written to"])
+
+    def _inputs(self) -> Any:
+        return self._draw(self._shape, self._dtype, torch.Generator().manual_seed(self._seed))
 
 
 def _wrong(output: Tensor, trusted: Tensor, exact: Tensor) -> list[str]:
@@ -99,7 +113,7 @@ class Fences(TorchFunctionMode):
                     buffer = moved[storage.data_ptr()] = self._buffer(storage.nbytes())
                     everything = torch.empty(0, dtype=torch.uint8).set_(storage)
                     buffer[FENCE_BYTES : FENCE_BYTES + storage.nbytes()] = everything
-                fields[name] = _view(value, moved[storage.data_ptr()], value.storage_offset())
+                fields[name] = _view(value, moved[storage.data_ptr()], int(value.storage_offset()))
         return inputs._replace(**fields)
 
     def __torch_function__(

@@ -321,7 +321,7 @@ def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> list[dict[str
 
 def block_m(packed: int) -> int:
     """Packed rows a program takes, of as many as a sequence has for one key/value head."""
-    return min(MAX_PACKED, max(MIN_PACKED, triton.next_power_of_2(packed)))
+    return min(MAX_PACKED, max(MIN_PACKED, int(triton.next_power_of_2(packed))))
 
 
 def least_part(arch: str) -> int:

@@ -153,7 +153,7 @@ def _attend(
     # The last tiles of a sequence see most: they go first, so that none of them is left for last.
     wanted = tl.num_programs(0) - 1 - tl.program_id(0)
     head = tl.program_id(1).to(tl.int64)
-    before = 0
+    before = tl.full([], 0, tl.int32)
     for i in tl.range(0, B, 128):
         at = i + tl.arange(0, 128)
         tiles = tl.load(cu_seqlens + at, mask=at < B, other=0) * GROUP // BLOCK_M + at

@@ -57,7 +57,9 @@ def main() -> int:
     ours = tokenizer.load(found.tokenizer, found.shape.vocab)
     theirs = AutoTokenizer.from_pretrained(**where)
     prompts = [ours.encode(text).ids for text in PROMPTS]
-    same_ids = sum(ids == theirs(text)["input_ids"] for ids, text in zip(prompts, PROMPTS))
+    same_ids = sum(
+        ids == theirs(text)["input_ids"] for ids, text in zip(prompts, PROMPTS, strict=True)
+    )
     print(f"prompts with equal ids   {same_ids} of {len(PROMPTS)}")
 
     emitted, logits, seconds = _ours(found, tensors, prompts)
@@ -73,7 +75,9 @@ def main() -> int:
         off = (mine - exact[len(prompt) - 1 :]).abs().max().item()
         worst, largest = max(worst, off), max(largest, exact.abs().max().item())
         equal += text == emitted[i]
-    print(f"largest logit difference {worst:.2e} of at most {LOGITS:g} (largest logit {largest:.1f})")
+    print(
+        f"largest logit difference {worst:.2e} of at most {LOGITS:g} (largest logit {largest:.1f})"
+    )
     print(f"equal greedy text        {equal} of {len(PROMPTS)}, {NEW_TOKENS} tokens each")
     print(f"our decoding             {len(PROMPTS) * NEW_TOKENS / seconds:.1f} tokens a CPU second")
     return 0 if worst <= LOGITS and equal == len(PROMPTS) else 1
