@@ -152,7 +152,8 @@ def test_techniques_come_in_order_of_apply_with_full_options() -> None:
     assert [technique.name for technique, _ in parts] == [
         "gqa", "dense", "recompute", "autoregressive", "static",
     ]  # fmt: skip
-    assert parts[-1][1].model_dump() == {"pad_finished": True, "emit_at_end": False}
+    given = {"pad_finished": True, "emit_at_end": False, "batch": None}
+    assert parts[-1][1].model_dump() == given
 
 
 def test_plugins_are_part_of_stacks(make_plugin: MakePlugin) -> None:
@@ -226,11 +227,11 @@ def test_a_rules_pair_is_needed_in_full(make_plugin: MakePlugin) -> None:
     """A tree over attention, and a recurrence without a tree, are both fine."""
     make_plugin(name="tree", slot="decoding", apply="plan.add('tree', 'rejects')")
     both = "plan.add('recurrent', 'token-state')"
-    registry.install([make_plugin(name="hybrid", slot="architecture", apply=both)])
+    registry.install([make_plugin(name="both", slot="architecture", apply=both)])
     assert plan("mha+tree")
-    assert plan("hybrid")
+    assert plan("both")
     with pytest.raises(UnfitError, match="a draft tree needs one state a branch"):
-        plan("hybrid+tree")
+        plan("both+tree")
 
 
 def test_heads_must_share_out() -> None:

@@ -236,7 +236,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Any], str | None]] = {
     "not-json": (_text("{'vocab': 3\n}"), "not JSON: line 1"),
     "not-text": (_text(b"\xff\xfe{}"), "config.json"),
     "not-an-object": (_text("[1, 2]"), "config.json"),
-    "other-family": (_with(architectures=["MambaForCausalLM"]), "MambaForCausalLM"),
+    "other-family": (_with(architectures=["GPT2LMHeadModel"]), "GPT2LMHeadModel"),
     "no-family": (_with(architectures=None), "none named"),
     "family-is-a-word": (_with(architectures="LlamaForCausalLM"), "architectures"),
     "bias": (_with(attention_bias=True), "attention_bias"),

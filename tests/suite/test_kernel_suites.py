@@ -56,7 +56,7 @@ def test_cases_of_kernels_are_kept_by_globs(load_text: LoadText) -> None:
         ("dtype:", "stacks: [mha]\ndtype:", "kernels have no stack and no model: take out stacks"),
         ("dtype:", "model: tiny\ndtype:", "kernels have no stack and no model: take out model"),
         ("kind: kernel", "kind: kernels",
-         "workload.kind must be one of 'generate', 'serve', 'kernel'"),
+         "workload.kind must be one of 'generate', 'serve', 'quality', 'kernel'"),
         ("F: [4, 5]}}\n", "F: 4}}\n    - {kernel: linear, sizes: {B: 8, D: 16, F: 4}}\n",
          "line 4: the kernel shape 'linear B8 D16 F4' stands twice"),
     ],

@@ -39,7 +39,7 @@ LoadText = Callable[..., Suite]
          "line 1: suite must be text (numbers and words like true need quotes) (got 12)"),
         ("suite: small", "suite: A b", "line 1: suite must match"),
         ("kind: generate", "kind: surf",
-         "line 5: workload.kind must be one of 'generate', 'serve', 'kernel' (got 'surf')"),
+         "line 5: workload.kind must be one of 'generate', 'serve', 'quality', 'kernel' (got"),
         ("batch: [1, 8]", "batch: [1, 0]", "line 5: workload.batch must be greater than 0 (got 0)"),
         ("batch: [1, 8]", "batch: 70000",
          "line 5: workload.batch must be at most 65536 (got 70000)"),
@@ -85,7 +85,7 @@ LoadText = Callable[..., Suite]
         ("name: chat", "name: gqa", "line 3: the stack 'gqa' stands in the list twice"),
         ("{gqa: {kv_heads: 2}}", "{gqa: {}}", "line 3: the stack 'chat' stands in the list twice "
          "(the other is 'gqa')"),
-        ("baseline: mha", "baseline: mla", "line 4: unknown technique 'mla'; did you mean"),
+        ("baseline: mha", "baseline: mhb", "line 4: unknown technique 'mhb'; did you mean"),
         ("baseline: mha", "baseline: mha+recompute",
          "line 4: the baseline 'mha+recompute' is not among the stacks (mha, gqa, chat); add it"),
         ("exclude: [{stack: gqa", "exclude: [{stack: gqq", "line 12: unknown technique 'gqq'"),
