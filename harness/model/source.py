@@ -91,11 +91,10 @@ def find(name: str, architectures: Sequence[str]) -> ModelSource:
         raise UsageError(
             f"the family {name} has no member for {'+'.join(architectures)}; it has: {has}"
         )
-    # os.path asks where Path raises: for an unknown user's "~", for a name that is too long.
-    folder = Path(os.path.expanduser(name))  # noqa: PTH111
-    if os.path.isdir(folder):  # noqa: PTH112
+    folder = Path(os.path.expanduser(name))  # noqa: PTH111 - Path raises for an unknown user's "~"
+    if os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
         return _trained(name, folder)
-    if folder.suffix == ".gguf" and os.path.isfile(folder):  # noqa: PTH113
+    if folder.suffix == ".gguf" and os.path.isfile(folder):  # noqa: PTH113 - as for a folder
         return _from_gguf(name, folder)
     if "/" in name and not name.startswith("zoo/"):
         raise UsageError(

@@ -48,7 +48,8 @@ def recipe(entry: Entry, models: Path) -> dict[str, Any]:
         told["start"] = [entry.start.layers, _digest(models / entry.start.model)]
     if entry.teacher is not None:
         told["teacher"] = [vars(entry.teacher), _digest(models / entry.teacher.model)]
-    return json.loads(json.dumps(told))  # type: ignore[no-any-return]
+    plain: dict[str, Any] = json.loads(json.dumps(told))
+    return plain
 
 
 def _digest(folder: Path) -> str:

@@ -159,7 +159,7 @@ def _session(
     for case, (_, first) in asked.items():
         between = case in since and first <= since[case] <= night
         change = math.log1p(size) if between else 0.0
-        # One state for the case in this session; both processes of every pair share it.
+        # The machine has one state for the case while its pairs run; both processes share it.
         session = setup.session_sd * random.standard_normal()
         arms = session + setup.process_sd * random.standard_normal((2, PAIRS))
         logs = arms[0] - (arms[1] + change)

@@ -8,6 +8,7 @@ Output: for each setting, for each series, the changes up of every prefix: [[nig
 import json
 import sys
 
+# Otava pins another numpy: it is installed where this file runs, never where types are checked.
 from otava.analysis import compute_change_points  # type: ignore[import-not-found]
 
 
