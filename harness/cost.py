@@ -153,13 +153,16 @@ def outer_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
     s, size = plan.shape, DTYPE_BYTES[plan.dtype]
     rows = batch.sequences * batch.queries
     multiplied = outer_products(plan, rows, batch.sequences)
+    # Two norms more, each with its addition.
+    around = NORM_LAUNCHES + FEED_FORWARD_LAUNCHES * (s.ff > 0) + 4 * s.post_norms
     # Norms and residuals, the gate, embedding and head.
-    between = rows * s.layers * (6 * s.width + 3 * s.ff) + 4 * rows * s.width
+    norms = (6 + 4 * s.post_norms) * s.width
+    between = rows * s.layers * (norms + 3 * s.ff) + 4 * rows * s.width
     return Cost(
         flops=sum(each.flops for each in multiplied),
         weight_bytes=sum(each.weights for each in multiplied) * size,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=s.layers * (NORM_LAUNCHES + FEED_FORWARD_LAUNCHES * (s.ff > 0)) + FORWARD_LAUNCHES,
+        launches=s.layers * around + FORWARD_LAUNCHES,
         products=multiplied,
     )
 
@@ -184,7 +187,7 @@ def attention_layers_cost(plan: EnginePlan, batch: BatchShape, layers: Sequence[
     read = sum(count * _within(S + T, window, T - 1) for window, count in seeing.items())
     held = sum(count * _within(S + T, window) for window, count in groups.items())
     # Rotation of queries and keys, queries in and mixed values out.
-    between = rows * len(layers) * (4 * q + kv)
+    between = rows * len(layers) * (4 * q + kv + s.qk_norm * (2 * q + kv))
     # Prompts, and windows at any time, are attended to sequence by sequence.
     windowed = sum(count for window, count in seeing.items() if window is not None)
     looped = windowed + (len(layers) - windowed) * (T > 1)
@@ -195,7 +198,8 @@ def attention_layers_cost(plan: EnginePlan, batch: BatchShape, layers: Sequence[
         state_write_bytes=B * T * len(spans) * entry,
         state_held_bytes=B * held * entry,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=len(layers) * ATTENTION_LAUNCHES + SEQUENCE_LAUNCHES * (B - 1) * looped,
+        launches=len(layers) * (ATTENTION_LAUNCHES + 2 * s.qk_norm)
+        + SEQUENCE_LAUNCHES * (B - 1) * looped,
         products=multiplied,
     )
 

@@ -50,12 +50,32 @@ class ModelShape:
     # Tokens a layer sees, itself included, by layer; 0: all of them. Empty: all of them everywhere.
     windows: tuple[int, ...] = ()
     kv_share: int = 1  # consecutive layers that share one group of keys and values
+    # What some families have beside Llama's layers; the defaults are Llama's.
+    activation: Literal["silu", "gelu"] = "silu"  # of the feed-forward's gate; gelu by tanh
+    embed_scale: float = 1.0  # embeddings are multiplied by it, where they enter the layers
+    post_norms: bool = False  # what mixer and feed-forward add is normed too
+    qk_norm: bool = False  # every head's query and key is normed before its rotation
+    score_scale: float = 0.0  # scores are q k times it; 0: H^-0.5
+    score_cap: float = 0.0  # scores s become c tanh(s / c); 0: they do not
+    logit_cap: float = 0.0  # the same for logits
+    window_theta: float = 0.0  # of layers with a window, with no scaling; 0: as all others
     # Numbers only one technique knows, by name, so that adding it changes no file here.
     extra: tuple[tuple[str, int | float | str], ...] = ()
 
     def window(self, layer: int) -> int | None:
         """Tokens that one of the layer sees, itself included; None: everything before it."""
         return (self.windows[layer] or None) if self.windows else None
+
+    def rotation(self, layer: int) -> tuple[float, RopeScaling | None]:
+        """Theta of a layer's rotary positions, and how they are stretched."""
+        if self.window_theta and self.window(layer):
+            return self.window_theta, None
+        return self.theta, self.rope_scaling
+
+    @property
+    def scale(self) -> float:
+        """What scores of queries and keys are multiplied by."""
+        return self.score_scale or self.head_dim**-0.5
 
     def spans(self) -> tuple[range, ...]:
         """Layers that share one group of state, in order; the first of a span owns it.

@@ -27,14 +27,21 @@ class Attention:
         self._heads, self._dim = shape.heads, shape.head_dim
         self._group, self._owner = group, owner
         self._window = shape.window(layer)
-        self._scale = shape.head_dim**-0.5
+        self._scale, self._cap = shape.scale, shape.score_cap
         self._kernels = Kernels.of(parts)
         self._rope = parts.rope_write()
         names = ("q", "k", "v") if owner else ("q",)
         fused = torch.cat([parts.weight(f"{layer}.{name}") for name in names])
         self._qkv = parts.linear(f"{layer}.qkv" if owner else f"{layer}.q", fused)
         self._out = parts.linear(f"{layer}.o", parts.weight(f"{layer}.o"))
-        self._table = parts.rope_table(shape.head_dim)
+        self._table = parts.rope_table(shape.head_dim, layer)
+        normed = ("q", "k") if owner else ("q",)
+        # The norms of queries and keys, and where those heads end in the fused projection.
+        self._norms = [
+            (parts.norm(f"{layer}.{name}_norm"), end)
+            for name, end in zip(normed, (shape.heads, shape.heads + shape.kv_heads), strict=False)
+            if shape.qk_norm
+        ]
 
     @staticmethod
     def state(shape: ModelShape, layers: tuple[int, ...]) -> TokenState:
@@ -47,7 +54,9 @@ class Attention:
         """Queries and output of every layer, keys and values of those that own them."""
         q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         written = {"k": (kv, shape.width), "v": (kv, shape.width)} if owner else {}
-        return {"q": (q, shape.width), **written, "o": (shape.width, q)}
+        normed = ("q_norm", "k_norm") if owner else ("q_norm",)
+        norms = {name: (shape.head_dim,) for name in normed if shape.qk_norm}
+        return {"q": (q, shape.width), **written, **norms, "o": (shape.width, q)}
 
     def __call__(self, x: Tensor, residual: Tensor, batch: RaggedBatch, store: Any) -> Tensor:
         """x [T, D] normed, residual [T, D] -> residual + attention, [T, D]."""
@@ -56,14 +65,24 @@ class Attention:
             table = batch.scratch[self._table] = self._table.at(batch.positions)
         N = self._heads
         qkv = self._qkv(x).view(x.shape[0], -1, self._dim)  # [T, N + 2K, H]
+        if self._norms:
+            self._norm_heads(qkv)
         if self._owner:
             q = self._rope(qkv, table, store.tokens, self._group)
         else:
             q = self._rope.queries(qkv, table)
         mixed = attend(
-            q, batch, store.tokens, self._group, self._scale, self._kernels, self._window
+            q, batch, store.tokens, self._group, self._scale, self._kernels, self._window, self._cap
         )
         return self._out.add(residual, mixed.reshape(x.shape[0], N * self._dim))
+
+    def _norm_heads(self, qkv: Tensor) -> None:
+        """Norm queries and keys [T, N + 2K, H] where they stand."""
+        start = 0
+        for norm, end in self._norms:
+            heads = qkv[:, start:end]
+            heads.copy_(norm(heads.reshape(-1, self._dim)).view(heads.shape))
+            start = end
 
 
 @dataclass(frozen=True)
@@ -87,6 +106,7 @@ def attend(
     scale: float,
     kernels: Kernels,
     window: int | None = None,
+    cap: float = 0.0,
 ) -> Tensor:
     """Attention of queries [T, N, H] over everything their sequences hold, [T, N, H].
 
@@ -101,24 +121,31 @@ def attend(
     if portions is None:
         portions = batch.scratch[key] = split(batch, window, pages.starts)
     if len(portions) == 1:
-        return _attend(q, portions[0], pages, scale, kernels, window)
+        return _attend(q, portions[0], pages, scale, kernels, window, cap)
     out = torch.empty_like(q)
     for portion in portions:
         assert portion.rows is not None
-        found = _attend(q.index_select(0, portion.rows), portion, pages, scale, kernels, window)
+        some = q.index_select(0, portion.rows)
+        found = _attend(some, portion, pages, scale, kernels, window, cap)
         out.index_copy_(0, portion.rows, found)
     return out
 
 
 def _attend(
-    q: Tensor, portion: Portion, pages: Any, scale: float, kernels: Kernels, window: int | None
+    q: Tensor,
+    portion: Portion,
+    pages: Any,
+    scale: float,
+    kernels: Kernels,
+    window: int | None,
+    cap: float,
 ) -> Tensor:
     kernel = kernels.decode if portion.decode else kernels.prefill
     table, lens = portion.of(pages.table, pages.lens)
     key, value = pages.pools
     found: Tensor = kernel(
         q, key, value, table, lens, scale, portion.cu_seqlens, portion.causal_block, window or 0,
-        0.0, portion.mask, portion.positions, *(pages.scales or ()), lengths=portion.lengths,
+        cap, portion.mask, portion.positions, *(pages.scales or ()), lengths=portion.lengths,
     )  # fmt: skip
     return found
 

@@ -13,9 +13,9 @@ from harness.errors import UsageError
 from harness.kernel import implementation
 from harness.model.linear import Linear
 from harness.model.norm import RMSNorm
-from harness.model.rope import RopeTable, RopeWrite
+from harness.model.rope import RopeTable, RopeWrite, frequencies
 from harness.plan import EnginePlan
-from harness.shape import ModelShape
+from harness.shape import ModelShape, RopeScaling
 
 
 class Parts:
@@ -29,9 +29,9 @@ class Parts:
         self.weights_bytes = 0
         self._plan = plan
         self._weights = weights
-        self._dtype = dtype
-        self._device = device
-        self._rope: dict[int, RopeTable] = {}
+        self.dtype = dtype
+        self.device = device
+        self._rope: dict[tuple[int, float, RopeScaling | None], RopeTable] = {}
         self._counted: set[str] = set()
 
     def weight(self, name: str) -> Tensor:
@@ -63,12 +63,13 @@ class Parts:
             self.weights_bytes += layer.stored_bytes
         return layer
 
-    def rope_table(self, dim: int) -> RopeTable:
-        """The rotary table for that dimension, made once."""
-        if dim not in self._rope:
+    def rope_table(self, dim: int, layer: int) -> RopeTable:
+        """The rotary table of a layer for that dimension; one for all layers that turn alike."""
+        key = dim, *self.shape.rotation(layer)
+        if key not in self._rope:
             length = self._plan.limits.max_tokens + self._plan.limits.lookahead
-            self._rope[dim] = RopeTable(self.shape, dim, length, self._dtype, self._device)
-        return self._rope[dim]
+            self._rope[key] = RopeTable(frequencies(*key), length, self.dtype, self.device)
+        return self._rope[key]
 
     def rope_write(self) -> RopeWrite:
         """The rotation of a fused projection, with the write of its keys and values."""

@@ -60,4 +60,6 @@ def tensors(shape: ModelShape) -> Sizes:
                 f"{layer}.up": (F, D),
                 f"{layer}.down": (D, F),
             }
+        if shape.post_norms:
+            sizes |= {f"{layer}.norm1_post": (D,), f"{layer}.norm2_post": (D,)}
     return sizes

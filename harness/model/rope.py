@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.kernels.rope_write.eager import rotate as rotated
-from harness.shape import ModelShape, RopeScaling
+from harness.shape import RopeScaling
 
 
 def frequencies(dim: int, theta: float, scaling: RopeScaling | None) -> Tensor:
@@ -39,12 +39,9 @@ class RopeTable:
     With the sines of the first half negated, a rotation is `x * cos + swap_halves(x) * sin`.
     """
 
-    def __init__(
-        self, shape: ModelShape, dim: int, length: int, dtype: torch.dtype, device: str
-    ) -> None:
-        angle = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(
-            dim, shape.theta, shape.rope_scaling
-        )  # [length, dim / 2]
+    def __init__(self, turning: Tensor, length: int, dtype: torch.dtype, device: str) -> None:
+        """`turning` are the `frequencies`, [dim / 2]."""
+        angle = torch.arange(length, dtype=torch.float64)[:, None] * turning  # [length, dim / 2]
         cos, sin = angle.cos(), angle.sin()
         table = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)], 1)
         wide = torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,7 +1,8 @@
 """State dicts: read from a checkpoint, enlarged from one, or random ones for a published shape.
 
 Names used here: "embed" [V, D], "norm" [D], "head" [V, D], and by layer "3.norm1", "3.norm2" [D],
-"3.q" [N H, D], "3.k", "3.v" [K H, D], "3.o" [D, N H], "3.gate", "3.up" [F, D], "3.down" [D, F].
+"3.q" [N H, D], "3.k", "3.v" [K H, D], "3.o" [D, N H], "3.gate", "3.up" [F, D], "3.down" [D, F];
+in some families "3.q_norm", "3.k_norm" [H] and "3.norm1_post", "3.norm2_post" [D].
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from harness.model.norm import RMSNorm
-from harness.model.rope import RopeTable, rotate
+from harness.model.rope import RopeTable, frequencies, rotate
 from harness.predict.measured import Array, Measured
 from harness.shape import ModelShape
 
@@ -192,7 +192,8 @@ def _between(kind: torch.dtype, now: Clock) -> float:
     x = _ones(rows, shape.width, kind)
     norm = RMSNorm(torch.ones(shape.width, dtype=kind), shape.eps)
     qk = torch.ones(rows, shape.heads + shape.kv_heads, shape.head_dim, dtype=kind)
-    table = RopeTable(shape, shape.head_dim, rows, kind, "cpu").at(list(range(rows)))
+    turning = frequencies(shape.head_dim, *shape.rotation(0))
+    table = RopeTable(turning, rows, kind, "cpu").at(list(range(rows)))
     gate = _ones(rows, 2 * shape.ff, kind)
 
     def between() -> None:

@@ -18,7 +18,7 @@ def logits(
     linear: LinearFunction,
 ) -> Tensor:
     """Logits [T, V] of tokens [T]."""
-    attention = attention_mixer(shape, len(tokens), linear)
+    attention = attention_mixer(shape, len(tokens), linear, weights)
     recurrence = state_space(weights, shape, linear)
 
     def mixer(layer: int, x: Tensor) -> Tensor:

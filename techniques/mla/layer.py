@@ -24,7 +24,7 @@ class Latent:
         self._heads, self._sizes, self._group = parts.shape.heads, of(parts.shape), group
         z = self._sizes
         self._scale = z.query**-0.5
-        self._table = parts.rope_table(z.rope_dim)
+        self._table = parts.rope_table(z.rope_dim, layer)
         if z.q_rank:
             self._q_down = parts.linear(f"{layer}.q_down", parts.weight(f"{layer}.q_down"))
             self._q_norm = parts.norm(f"{layer}.q_norm")

@@ -35,10 +35,10 @@ def logits(
         q = queries(layer, x).view(T, N, z.query)
         both = linear(f"{layer}.kv_down", x)  # [T, R + rope]
         latent = rms_norm(both[:, : z.kv_rank], weights[f"{layer}.kv_norm"], shape.eps)
-        shared = rope(both[:, z.kv_rank :].view(T, 1, z.rope_dim), positions, shape)[:, 0]
+        shared = rope(both[:, z.kv_rank :].view(T, 1, z.rope_dim), positions, shape, layer)[:, 0]
         keys = linear(f"{layer}.k_up", latent).view(T, N, z.nope_dim)
         values = linear(f"{layer}.v_up", latent).view(T, N, z.value_dim)
-        turned = rope(q[:, :, z.nope_dim :], positions, shape)
+        turned = rope(q[:, :, z.nope_dim :], positions, shape, layer)
         heads = []
         for n in range(N):
             key = torch.cat([keys[:, n], shared], -1)  # [T, nope + rope]

@@ -38,6 +38,15 @@ _LATENT = {
     "first_k_dense_replace": 2,
     "num_key_value_heads": 4,
 }
+_GEMMA = {
+    "num_key_value_heads": 2,
+    "head_dim": 24,
+    # No head's dimension, and caps that bend what these weights give.
+    "query_pre_attn_scalar": 40,
+    "sliding_window": 8,
+    "attn_logit_softcapping": 1.5,
+    "final_logit_softcapping": 2.0,
+}
 # Our architecture, transformers' type, and what the config says.
 CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mha": ("mha", "llama", {"num_key_value_heads": 4}),
@@ -50,6 +59,26 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "loud-eps": ("mha", "llama", {"num_key_value_heads": 4, "rms_norm_eps": 0.05}),
     "mistral": ("gqa", "mistral", {"num_key_value_heads": 2, "sliding_window": 8}),
+    "gemma2": ("gqa", "gemma2", _GEMMA),
+    "gemma2-uncapped": (
+        "gqa",
+        "gemma2",
+        {**_GEMMA, "attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ),
+    "gemma3": ("gqa", "gemma3_text", {**_GEMMA, "sliding_window_pattern": 2}),
+    "gemma3-stretched": (
+        "mha",
+        "gemma3_text",
+        {
+            **_GEMMA,
+            "num_key_value_heads": 4,
+            "layer_types": ["full_attention", "sliding_attention"],
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 2e3},
+            },
+        },
+    ),
     "deepseek-v2": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": 14}),
     "deepseek-v2-lite": ("mla", "deepseek_v2", {**_LATENT, "q_lora_rank": None}),
     "deepseek-v3": ("mla", "deepseek_v3", {**_LATENT, "q_lora_rank": 14}),

@@ -21,6 +21,8 @@ from harness.shape import ModelShape
 _FAMILIES = {
     "LlamaForCausalLM": "harness.model.families.llama",
     "MistralForCausalLM": "harness.model.families.mistral",
+    "Gemma2ForCausalLM": "harness.model.families.gemma2",
+    "Gemma3ForCausalLM": "harness.model.families.gemma3",
     "MambaForCausalLM": "harness.model.families.mamba",
     "JambaForCausalLM": "harness.model.families.jamba",
 }

@@ -31,8 +31,15 @@ def rope_scaling(path: str, rope: Rope) -> RopeScaling | None:
     kind = rope.rope_type or rope.type or "default"
     if kind == "default":
         return None
-    if kind != "llama3":
-        raise UsageError(f"{path} scales rope by '{printable(kind)}'; supported: default, llama3")
+    if kind not in ("linear", "llama3"):
+        raise UsageError(
+            f"{path} scales rope by '{printable(kind)}'; supported: default, linear, llama3"
+        )
+    if kind == "linear":
+        if rope.factor is None:
+            raise UsageError(f"{path}: rope scaling by linear lacks the key 'factor'")
+        # Llama 3's way with a training context of one position: every frequency is a slow one.
+        return RopeScaling(rope.factor, 1.0, 4.0, 1)
     factor, low, high = rope.factor, rope.low_freq_factor, rope.high_freq_factor
     length = rope.original_max_position_embeddings
     if factor is None or low is None or high is None or length is None:

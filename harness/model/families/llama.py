@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
@@ -11,8 +11,12 @@ from harness.model.families.fields import Foreign, Rope, rope_scaling
 from harness.shape import ModelShape
 from harness.suite.validation import validate
 
-# Two names of one function.
-_ACTIVATIONS = ("silu", "swish")
+# Ours, by the names that configs have for it.
+_ACTIVATIONS: dict[str, Literal["silu", "gelu"]] = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu",
+}
 # HuggingFace's name of each of ours, by layer and outside the layers.
 _LAYER_NAMES = {
     "norm1": "input_layernorm",
@@ -59,6 +63,11 @@ class Config(Foreign):
         """Wherever it stands."""
         return self.rope_parameters or self.rope_scaling or Rope()
 
+    @property
+    def gate(self) -> tuple[str, str]:
+        """The key that names the activation of the feed-forward's gate, and its name."""
+        return "hidden_act", self.hidden_act
+
 
 def shape(content: dict[str, Any], path: str) -> ModelShape:
     """The shape that a config declares; UsageError for what this model does not compute."""
@@ -68,6 +77,11 @@ def shape(content: dict[str, Any], path: str) -> ModelShape:
 def declared(config: Config, path: str) -> ModelShape:
     """The same from a config that was read."""
     heads = config.num_attention_heads
+    key, activation = config.gate
+    if activation not in _ACTIVATIONS:
+        raise UsageError(
+            f"{path}: {key} is '{printable(activation)}'; supported: {', '.join(_ACTIVATIONS)}"
+        )
     found = ModelShape(
         vocab=config.vocab_size,
         width=config.hidden_size,
@@ -81,6 +95,7 @@ def declared(config: Config, path: str) -> ModelShape:
         rope_scaling=rope_scaling(path, config.rope),
         tied=config.tie_word_embeddings,
         max_len=config.max_position_embeddings,
+        activation=_ACTIVATIONS[activation],
     )
     reason = _unsupported(config, found)
     if reason:
@@ -111,8 +126,6 @@ def _unsupported(config: Config, shape: ModelShape) -> str | None:
     for flag in ("attention_bias", "mlp_bias"):
         if getattr(config, flag):
             return f"{flag} is set, which this model does not implement"
-    if config.hidden_act not in _ACTIVATIONS:
-        return f"hidden_act is '{printable(config.hidden_act)}'; supported: silu"
     if shape.heads % shape.kv_heads:
         return (
             f"num_attention_heads {shape.heads} is no multiple of num_key_value_heads "

@@ -28,8 +28,8 @@ def logits(
         if layer < shape.layers - 1:
             return linear(f"{layer}.o", weight @ q)
         positions = torch.arange(T)
-        queries = rope(q.view(T, N, H), positions, shape)
-        keys = rope(linear(f"{layer}.k", x).view(T, N, H), positions, shape)
+        queries = rope(q.view(T, N, H), positions, shape, layer)
+        keys = rope(linear(f"{layer}.k", x).view(T, N, H), positions, shape, layer)
         values = linear(f"{layer}.v", x).view(T, N, H)
         scores = torch.einsum("tnh,snh->nts", queries, keys) / H**0.5
         seen = torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)
