@@ -188,9 +188,8 @@ def attention_layers_cost(plan: EnginePlan, batch: BatchShape, layers: Sequence[
     held = sum(count * _within(S + T, window) for window, count in groups.items())
     # Rotation of queries and keys, queries in and mixed values out.
     between = rows * len(layers) * (4 * q + kv + s.qk_norm * (2 * q + kv))
-    # Prompts, and windows at any time, are attended to sequence by sequence.
-    windowed = sum(count for window, count in seeing.items() if window is not None)
-    looped = windowed + (len(layers) - windowed) * (T > 1)
+    # Prompts are attended to sequence by sequence.
+    looped = len(layers) * (T > 1)
     return Cost(
         flops=sum(each.flops for each in multiplied) + 4 * B * q * pairs,
         weight_bytes=sum(each.weights for each in multiplied) * size,
