@@ -10,7 +10,6 @@ arXiv:2309.06180 for pages.
 """
 
 from collections.abc import Mapping
-from functools import cache
 
 import torch
 import triton
@@ -18,23 +17,11 @@ import triton.language as tl
 from torch import Tensor
 
 from harness.kernels.decode_attention import MAX_ROWS, bucket
-from harness.kernels.prefill_attention.kernel import LOG2_E, _scan, check
+from harness.kernels.decode_attention.grid import block_m, least_part, plan
+from harness.kernels.prefill_attention.arguments import check
 from harness.kernels.prefill_attention.lengths import Lengths
+from harness.kernels.prefill_attention.tiles import packed_rows, scan, visible
 from harness.launch import INTERPRETED, target, tuned
-
-# Rows a matrix product has at least; a group of query heads is padded to it.
-MIN_PACKED = 16
-# More packed rows than this take several programs, which read K and V again each.
-MAX_PACKED = 64
-# A part of a sequence is worth a program of its own from about here: below, writing and merging
-# its output costs more than a few percent of reading its keys and values.
-MIN_PART_TOKENS = 256
-MAX_SPLITS = 64
-# Programs of four warps that a multiprocessor keeps in flight; latency of memory hides behind them.
-RESIDENT = 2
-# Where lengths are unknown when the grid is made (a captured graph), so many programs a place on
-# the device may turn out to have nothing to do: more would cost more than an uneven batch does.
-IDLE_PROGRAMS = 16
 
 
 # Numbers that vary while an engine runs are not specialised on, or each would recompile.
@@ -73,32 +60,16 @@ def _attend(
     if tile * BLOCK_M >= rows * GROUP:
         return
 
-    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    row_mask = packed < rows * GROUP
-    # Packed rows past the end stand for the last one again: none of them widens a bound below.
-    token = tl.minimum(packed // GROUP, rows - 1)
-    row = (begin + token).to(tl.int64)
-    n = head * GROUP + packed % GROUP
+    token, row, n, row_mask = packed_rows(tile, begin, rows, head, GROUP, BLOCK_M)
     h = tl.arange(0, BLOCK_H)
     q_mask = row_mask[:, None] & (h < H)[None, :]
-
-    # A row sees the keys left < s < limit.
     length = tl.load(lens + b)
-    held = length - rows
-    place = held + token
+    left, limit, first, last = visible(
+        token, row, length, rows, mask, positions, causal_block, window, WINDOWED, BLOCK_M, BLOCK_S
+    )
+    bias = None
     if mask is not None:
         bias = mask + row * mask_t
-        limit = tl.full([BLOCK_M], 0, tl.int32) + length
-    else:
-        bias = None
-        limit = tl.minimum((place // causal_block + 1) * causal_block, length)
-    left = tl.full([BLOCK_M], -1, tl.int32)
-    if WINDOWED:
-        if positions is not None:
-            place = tl.load(positions + row)
-        left = place - window
-    first = tl.maximum(tl.min(left, 0) + 1, 0) // BLOCK_S * BLOCK_S
-    last = tl.max(limit, 0)
 
     if not DIRECT:
         longest = 0
@@ -124,12 +95,6 @@ def _attend(
         last = tl.minimum(first + each, last)
 
     b_q = tl.load(q + row[:, None] * q_t + n[:, None] * q_n + h[None, :], mask=q_mask, other=0.0)
-    if SOFTCAP:
-        in_factor = scale / softcap
-        factor = LOG2_E * 1.0
-    else:
-        in_factor = 1.0
-        factor = scale * LOG2_E
     k += head * k_k
     v += head * v_k
     table += b * table_b
@@ -139,10 +104,10 @@ def _attend(
     high = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     acc = tl.zeros([BLOCK_M, BLOCK_H], tl.float32)
-    acc, high, total = _scan(
+    acc, high, total = scan(
         acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, first, last, k_s, v_s, k_p,
-        v_p, scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor,
-        softcap, True, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
+        v_p, scale_p, block, length, rows, left, limit, row_mask, scale, softcap,
+        True, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
     )  # fmt: skip
 
     # A part in which a row sees nothing has a sum of zero: its output is zero, and its logarithm
@@ -318,54 +283,3 @@ def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> list[dict[str
         for stages in (2, 3, 4)
     ]
     return [first, *(each for each in tried if each != first and dtype != "float32")]
-
-
-def block_m(packed: int) -> int:
-    """Packed rows a program takes, of as many as a sequence has for one key/value head."""
-    return min(MAX_PACKED, max(MIN_PACKED, int(triton.next_power_of_2(packed))))
-
-
-def least_part(arch: str) -> int:
-    """Tokens that a part has at least; few in the interpreter, so that small tests are split."""
-    return 16 if arch == INTERPRETED else MIN_PART_TOKENS
-
-
-def plan(
-    per_sequence: int, longest: int, total: int, units: int, least: int, *, exact: bool
-) -> tuple[int, int]:
-    """How many parts a sequence may have, and how many programs to share the work out among.
-
-    By the device's size and the work, no fixed threshold: the fewest parts that keep the device
-    within 15 % of its best occupancy, were all sequences as long as the longest. All programs run
-    in waves of `units * RESIDENT`, and a last wave that is nearly empty wastes the rest. A batch
-    whose lengths differ shares its work out among as many programs: the long sequences get more.
-
-    Args:
-        per_sequence: programs a sequence without a split.
-        longest: tokens that a sequence reads at most.
-        total: tokens that all sequences read.
-        units: multiprocessors of the device.
-        least: tokens a part has at least.
-        exact: whether `longest` and `total` are known, or bounds for whatever the lengths will be.
-    """
-    slots = units * RESIDENT
-    most = max(1, min(MAX_SPLITS, -(-longest // least)))
-    programs = per_sequence * max(1, round(total / max(1, longest)))
-    parts = _fewest_parts(programs, most, slots)
-    wanted = programs * parts
-    if exact:
-        # The longest sequence gets its share of the work, rounded up to whole tiles.
-        span = max(least, -(-total * per_sequence // wanted), 1)
-        return max(1, min(most, -(-longest // span))), wanted
-    # One sequence may turn out to be nearly all the work.
-    return max(parts, min(most, IDLE_PROGRAMS * slots // programs)), wanted
-
-
-# Asked once a layer and step; `most` changes every `least` tokens.
-@cache
-def _fewest_parts(programs: int, most: int, slots: int) -> int:
-    def occupancy(parts: int) -> float:
-        return programs * parts / slots / -(-programs * parts // slots)
-
-    best = max(occupancy(parts) for parts in range(1, most + 1))
-    return next(parts for parts in range(1, most + 1) if occupancy(parts) >= 0.85 * best)

@@ -16,122 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from harness.errors import UnfitError
+from harness.kernels.prefill_attention.arguments import check
 from harness.kernels.prefill_attention.lengths import Lengths
-from harness.launch import INTERPRETED, require, target, tuned
-
-MAX_HEAD_DIM = 256
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-QUANTISED = (torch.int8, torch.float8_e4m3fn)
-LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def _tanh(x):
-    """To within two roundings of float32: 1 - 2 / (e^2x + 1) alone would lose small x."""
-    z = x * x
-    # Chebyshev fit of (tanh(x) / x - 1) / x^2 for |x| <= 0.6, off by 1e-8 of tanh(x) at most.
-    small = -0.00627639 * z + 0.02111622
-    small = small * z - 0.05387514
-    small = small * z + 0.13332924
-    small = small * z - 0.3333333
-    small = small * z * x + x
-    far = 1.0 - 2.0 / (tl.exp2(tl.abs(x) * (2.0 * LOG2_E)) + 1.0)
-    return tl.where(tl.abs(x) <= 0.6, small, tl.where(x < 0, -far, far))
-
-
-@triton.jit
-def _locate(table, s, start, length, block, PAGE: tl.constexpr):
-    """Page, and place within it, of the keys s of one tile, which begins at `start`."""
-    inside = s < length
-    if PAGE > 0:
-        index = s // PAGE
-        within = s % PAGE
-    else:
-        # A tile meets two pages at most.
-        within = start % block + (s - start)
-        crossed = within >= block
-        index = start // block + crossed.to(tl.int32)
-        within = tl.where(crossed, within - block, within)
-    page = tl.load(table + index, mask=inside, other=0).to(tl.int64)
-    return page, within.to(tl.int64), inside
-
-
-@triton.jit
-def _scan(
-    acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, first, last, k_s, v_s, k_p, v_p,
-    scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor, softcap,
-    HIDDEN: tl.constexpr, WINDOWED: tl.constexpr, SOFTCAP: tl.constexpr, PAGE: tl.constexpr,
-    H: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_S: tl.constexpr,
-):  # fmt: skip
-    """Attend with one tile of rows over the keys from `first` to `last`, tile by tile.
-
-    Pointers are the sequence's and head's own; `bias` is the mask's first column for each row, or
-    None. HIDDEN: some row may not see some key here, so each is asked for.
-    """
-    h = tl.arange(0, BLOCK_H)
-    j = tl.arange(0, BLOCK_S)
-    order = j
-    if k_scale is not None:
-        # Even tokens, then odd ones. Values of eight bits go through this order on their way to
-        # the product: straight on, they would be copied in pieces of 64 bits instead of 128.
-        order = j % (BLOCK_S // 2) * 2 + j // (BLOCK_S // 2)
-    for start in tl.range(first, last, BLOCK_S):
-        s = start + order
-        page, within, inside = _locate(table, s, start, length, block, PAGE)
-        k_at = page * k_p + within * k_s
-        mask = inside[:, None] & (h < H)[None, :]
-        b_k = tl.load(k + k_at[:, None] + h[None, :], mask=mask, other=0.0)
-        if k_scale is not None:
-            v_page, v_within, v_inside = _locate(table, start + j, start, length, block, PAGE)
-            v_at = v_page * v_p + v_within * v_s
-            mask = v_inside[:, None] & (h < H)[None, :]
-            b_v = tl.load(v + v_at[:, None] + h[None, :], mask=mask, other=0.0).to(b_q.dtype)
-            b_v = tl.permute(tl.reshape(b_v, [BLOCK_S // 2, 2, BLOCK_H]), [1, 0, 2])
-            b_v = tl.reshape(b_v, [BLOCK_S, BLOCK_H])
-        else:
-            v_at = page * v_p + within * v_s
-            b_v = tl.load(v + v_at[:, None] + h[None, :], mask=mask, other=0.0)
-
-        # "ieee", or TF32 would round float32 to ten bits.
-        scores = tl.dot(b_q, tl.trans(b_k.to(b_q.dtype)), input_precision="ieee")
-        if k_scale is not None:
-            each = tl.load(k_scale + page * scale_p + within, mask=inside, other=0.0)
-            scores = scores * each[None, :]
-        if SOFTCAP:
-            scores = softcap * _tanh(scores * in_factor)
-        if HIDDEN:
-            seen = s[None, :] < limit[:, None]
-            if WINDOWED:
-                near = s[None, :] > left[:, None]
-                if bias is not None:
-                    near = near | (s >= held)[None, :]
-                seen = seen & near
-            if bias is not None:
-                # What the mask says of a sequence's own rows is added, in the unit of the scores.
-                own = (s >= held) & (s < held + rows)
-                at = bias[:, None] + (s - held)[None, :]
-                added = tl.load(at, mask=row_mask[:, None] & own[None, :], other=0.0)
-                scores = scores + added * (LOG2_E / factor)
-            scores = tl.where(seen, scores, float("-inf"))
-
-        # Exponentials are to base 2, which the hardware has; the maximum is taken before scaling,
-        # so that scaling and subtracting are one instruction.
-        new_high = tl.maximum(high, tl.max(scores, 1) * factor)
-        base = new_high
-        if HIDDEN:
-            # A row that has seen nothing yet: minus infinity less itself would be no number.
-            base = tl.where(new_high == float("-inf"), 0.0, new_high)
-        shrink = tl.exp2(high - base)
-        weights = tl.exp2(scores * factor - base[:, None])
-        total = total * shrink + tl.sum(weights, 1)
-        acc = acc * shrink[:, None]
-        if v_scale is not None:
-            each = tl.load(v_scale + page * scale_p + within, mask=inside, other=0.0)
-            weights = weights * each[None, :]
-        acc += tl.dot(weights.to(b_q.dtype), b_v, input_precision="ieee")
-        high = new_high
-    return acc, high, total
+from harness.kernels.prefill_attention.tiles import packed_rows, scan, visible
+from harness.launch import INTERPRETED, target, tuned
 
 
 # Numbers that vary while an engine runs are not specialised on, or each would recompile.
@@ -165,45 +53,25 @@ def _attend(
     if tile * BLOCK_M >= rows * GROUP:
         return
 
-    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    row_mask = packed < rows * GROUP
-    # Packed rows past the end stand for the last one again: none of them widens a bound below.
-    token = tl.minimum(packed // GROUP, rows - 1)
-    row = (begin + token).to(tl.int64)
-    n = head * GROUP + packed % GROUP
+    token, row, n, row_mask = packed_rows(tile, begin, rows, head, GROUP, BLOCK_M)
     h = tl.arange(0, BLOCK_H)
     q_mask = row_mask[:, None] & (h < H)[None, :]
     b_q = tl.load(q + row[:, None] * q_t + n[:, None] * q_n + h[None, :], mask=q_mask, other=0.0)
 
-    # A row sees the keys left < s < limit.
     length = tl.load(lens + b)
-    held = length - rows
-    place = held + token
+    left, limit, first, last = visible(
+        token, row, length, rows, mask, positions, causal_block, window, WINDOWED, BLOCK_M, BLOCK_S
+    )
     if mask is not None:
         bias = mask + row * mask_t
-        limit = tl.full([BLOCK_M], 0, tl.int32) + length
-        all_see = held
+        all_see = length - rows
     else:
         bias = None
-        limit = tl.minimum((place // causal_block + 1) * causal_block, length)
         all_see = tl.min(limit, 0)
-    left = tl.full([BLOCK_M], -1, tl.int32)
-    if WINDOWED:
-        if positions is not None:
-            place = tl.load(positions + row)
-        left = place - window
-    first = tl.maximum(tl.min(left, 0) + 1, 0) // BLOCK_S * BLOCK_S
-    last = tl.max(limit, 0)
     # The tiles between `full` and `part` are seen whole by every row.
     full = tl.minimum(tl.maximum(tl.cdiv(tl.max(left, 0) + 1, BLOCK_S) * BLOCK_S, first), last)
     part = tl.minimum(tl.maximum(all_see // BLOCK_S * BLOCK_S, full), last)
 
-    if SOFTCAP:
-        in_factor = scale / softcap
-        factor = LOG2_E * 1.0
-    else:
-        in_factor = 1.0
-        factor = scale * LOG2_E
     k += head * k_k
     v += head * v_k
     table += b.to(tl.int64) * table_b
@@ -213,22 +81,19 @@ def _attend(
     high = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     acc = tl.zeros([BLOCK_M, BLOCK_H], tl.float32)
-    if WINDOWED:
-        acc, high, total = _scan(
-            acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, first, full, k_s, v_s, k_p,
-            v_p, scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor,
-            softcap, True, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
+    # The window's edge, what all see, the causal edge.
+    for stretch in tl.static_range(0 if WINDOWED else 1, 3):
+        if stretch == 0:
+            start, end = first, full
+        elif stretch == 1:
+            start, end = full, part
+        else:
+            start, end = part, last
+        acc, high, total = scan(
+            acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, start, end, k_s, v_s, k_p,
+            v_p, scale_p, block, length, rows, left, limit, row_mask, scale, softcap,
+            stretch != 1, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
         )  # fmt: skip
-    acc, high, total = _scan(
-        acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, full, part, k_s, v_s, k_p,
-        v_p, scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor,
-        softcap, False, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
-    )  # fmt: skip
-    acc, high, total = _scan(
-        acc, high, total, b_q, k, v, k_scale, v_scale, table, bias, part, last, k_s, v_s, k_p,
-        v_p, scale_p, block, length, held, rows, left, limit, row_mask, in_factor, factor,
-        softcap, True, WINDOWED, SOFTCAP, PAGE, H, BLOCK_H, BLOCK_S,
-    )  # fmt: skip
     # A row that sees nothing has a sum of zero: its output is zero.
     acc = acc / tl.where(total > 0, total, 1.0)[:, None]
     at = row[:, None] * out_t + n[:, None] * out_n + h[None, :]
@@ -347,49 +212,3 @@ def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> list[dict[str
         for stages in (2, 3, 4)
     ]
     return [first, *(each for each in tried if each != first)]
-
-
-def check(kernel: str, tensors: Mapping[str, Tensor], scale: float, causal_block: int) -> None:
-    """Everything the attention kernels take for granted; optional tensors are left out."""
-    q, k, v, table, lens = (tensors[name] for name in ("q", "k", "v", "table", "lens"))
-    require(kernel, q, DTYPES)
-
-    def refuse(what: str) -> ValueError:
-        shapes = ", ".join(
-            f"{name} {tuple(t.shape)} {t.dtype} strides {t.stride()}" for name, t in tensors.items()
-        )
-        return ValueError(f"{kernel}: {what}; got {shapes}")
-
-    if q.dim() != 3 or k.dim() != 4 or v.shape != k.shape or k.shape[3] != q.shape[2]:
-        raise refuse("q must be [T, N, H], k and v [P, K, block, H]")
-    B = len(lens) if lens.dim() == 1 else -1
-    if table.dim() != 2 or table.shape[0] != B:
-        raise refuse("table must be [B, pages] and lens [B]")
-    if "cu_seqlens" in tensors and tensors["cu_seqlens"].shape != (B + 1,):
-        raise refuse("cu_seqlens must be [B + 1]")
-    if q.shape[1] % k.shape[1]:
-        raise refuse("the query heads must be a multiple of the key/value heads")
-    if q.shape[2] > MAX_HEAD_DIM:
-        raise refuse(f"the head dimension must be at most {MAX_HEAD_DIM}")
-    if "mask" in tensors and (tensors["mask"].dim() != 2 or len(tensors["mask"]) != len(q)):
-        raise refuse("mask must be [T, Q], Q the most rows of a sequence")
-    if "positions" in tensors and tensors["positions"].shape != q.shape[:1]:
-        raise refuse("positions must be [T]")
-    scales = [tensors[name] for name in ("k_scale", "v_scale") if name in tensors]
-    if k.dtype != v.dtype or (k.dtype != q.dtype and k.dtype not in QUANTISED):
-        raise refuse("k and v must have the dtype of q, or int8 or float8_e4m3fn with scales")
-    if len(scales) != 2 * (k.dtype != q.dtype) or any(s.shape != k.shape[:3] for s in scales):
-        raise refuse("k_scale and v_scale must be [P, K, block], for pools in int8 or fp8 alone")
-    if len(scales) == 2 and scales[0].stride() != scales[1].stride():
-        raise refuse("k_scale and v_scale must have the same strides")
-    if any(t.dtype != torch.float32 for t in (*scales, tensors.get("mask", lens.float()))):
-        raise refuse("mask, k_scale and v_scale must be float32")
-    numbers = [tensors[n] for n in ("table", "lens", "cu_seqlens", "positions") if n in tensors]
-    if any(t.dtype != torch.int32 for t in numbers):
-        raise refuse("table, lens, cu_seqlens and positions must be int32")
-    if len({t.device for t in tensors.values()}) > 1:
-        raise refuse("all tensors must be on one device")
-    if any(t.stride(-1) != 1 for t in tensors.values() if t.numel() > 1):
-        raise refuse("the last dimension must have stride 1")
-    if scale <= 0 or causal_block < 1:
-        raise UnfitError(f"{kernel} needs a scale above 0 and a causal_block of at least 1")

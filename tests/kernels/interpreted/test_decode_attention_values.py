@@ -14,8 +14,9 @@ import torch
 
 from harness import registry
 from harness.errors import UnfitError
+from harness.kernels.decode_attention.grid import plan
 from harness.kernels.decode_attention.inputs import STALE, Inputs
-from harness.kernels.decode_attention.kernel import decode_attention, plan
+from harness.kernels.decode_attention.kernel import decode_attention
 from harness.kernels.prefill_attention.lengths import Lengths
 
 SPEC = registry.kernel("decode_attention")
