@@ -3,7 +3,8 @@
 Numbers are held to the reference in float64 as everywhere. Beside that, memory that was never
 written is NaN, what lies before and behind every tensor is NaN for whoever reads it and must be
 unchanged afterwards, and inputs that are no outputs must be as they were. A mask left out then
-shows as a wrong number or a broken fence, where in plain memory the value next door may do.
+shows as a wrong number or a broken fence, where in plain memory the value next door may do; in
+Triton's interpreter it shows even where the number is thrown away (`harness.gates.addresses`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from harness.gates.addresses import watched
 from harness.gates.poison import UNWRITTEN
 from harness.gates.tolerance import check_numeric
 from harness.kernel import KernelSpec, outputs
@@ -59,7 +61,7 @@ class Trial:
         # Drawn anew: a candidate may write to what it is given.
         plain, fences = self._inputs(), Fences()
         given = fences.around(self._inputs())
-        with fences:
+        with fences, watched(fences.regions) as strayed:
             returned = outputs(candidate(*given))
         if len(returned) != len(self._exact):
             return [f"{len(returned)} outputs, the reference has {len(self._exact)}"]
@@ -72,7 +74,8 @@ class Trial:
             if isinstance(after, Tensor) and after.untyped_storage().data_ptr() not in written:
                 same = torch.equal(_bytes(before), _bytes(after))
                 found += [] if same else [f"input {name} was changed"]
-        return found + ([] if fences.whole else ["memory beside a tensor was written to"])
+        found += [] if fences.whole else ["memory beside a tensor was written to"]
+        return found + strayed[:1]
 
     def _inputs(self) -> Any:
         return self._draw(self._shape, self._dtype, torch.Generator().manual_seed(self._seed))
@@ -101,6 +104,13 @@ class Fences(TorchFunctionMode):
         """Whether every fence is as it was put up."""
         ends = [part for b in self._buffers for part in (b[:FENCE_BYTES], b[-FENCE_BYTES:])]
         return all(bool((end == _FILL).all()) for end in ends)
+
+    def regions(self) -> list[tuple[int, int]]:
+        """What lies between fences: first byte, and the first of the fence behind."""
+        return [
+            (b.data_ptr() + FENCE_BYTES, b.data_ptr() + b.numel() - FENCE_BYTES)
+            for b in self._buffers
+        ]
 
     def around(self, inputs: Any) -> Any:
         """The same inputs in fenced memory, strides and views of one memory kept."""

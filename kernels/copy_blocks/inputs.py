@@ -32,10 +32,13 @@ def make(
         target = source if shape["one"] else torch.empty_like(source)
         ids = torch.empty(n, dtype=torch.int64, device=device)
         return Inputs(source, target, ids, ids)
-    source = torch.randn(size, generator=generator).to(device, dtype)
-    other = torch.randn(size, generator=generator).to(device, dtype)
-    order = torch.randperm(size[0], generator=generator)
+    where = generator.device
+    source = torch.randn(size, generator=generator, device=where).to(device, dtype)
+    other = torch.randn(size, generator=generator, device=where).to(device, dtype)
+    order = torch.randperm(size[0], generator=generator, device=where)
     sources, targets = order[:n].clone(), order[n : 2 * n]
     sources[-1] = sources[0]
-    target = source if shape["one"] else other
+    # Strides of its own, so that one pool's used for the other shows: it is part of a larger one.
+    apart = torch.cat([other, other], dim=1)[:, : shape["K"]]
+    target = source if shape["one"] else apart
     return Inputs(source, target, sources.to(device), targets.to(device))

@@ -31,15 +31,19 @@ def make(
     T, D = shape["T"], shape["D"]
     rows = 2 * T if shape["strided"] else T
     meta = device == "meta"
+    where = torch.device("meta") if meta else generator.device
 
     def draw(*size: int) -> Tensor:
-        return torch.empty(size, device="meta") if meta else torch.randn(size, generator=generator)
+        made = torch.empty(size, device=where)
+        return made if meta else made.normal_(generator=generator)
 
-    scale = torch.logspace(-2, 1, rows)[:, None].to("meta" if meta else "cpu")
+    scale = torch.logspace(-2, 1, rows, device=where)[:, None]
     scale[6::7] = 3e-4
     x = (draw(rows, D) * scale).to(device, dtype)
     residual = (draw(rows, D) * scale).to(device, dtype) if shape["residual"] else None
     weight = (1 + 0.1 * draw(D)).to(device, dtype)
     if shape["strided"]:
-        return Inputs(x[::2], None if residual is None else residual[::2], weight, EPS)
+        # Part of something wider as well: its stride is not that of x.
+        wider = None if residual is None else torch.cat([residual, residual], 1)[::2, :D]
+        return Inputs(x[::2], wider, weight, EPS)
     return Inputs(x, residual, weight, EPS)
