@@ -7,6 +7,7 @@ lecture 2.1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,11 @@ def kernel_cost(point: KernelPoint, dtype: str) -> Cost:
 def kernel_queries(point: KernelPoint) -> float:
     """Query tokens a sequence: T where a kernel has such a size (0: all S of it), else one."""
     return float(point.sizes.get("T", 1) or point.sizes["S"])
+
+
+def kernel_width(point: KernelPoint) -> float:
+    """Numbers in all heads of a query; infinite of a kernel without heads."""
+    return float(point.sizes.get("N", math.inf) * point.sizes.get("H", 1))
 
 
 def kernel_floor_seconds(work: Cost, dtype: str, ceilings: Ceilings) -> float:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from harness.errors import InfrastructureError, UsageError
 from harness.hardware.identity import HardwareRow
 from harness.predict.efficiency import Local
@@ -47,13 +49,17 @@ def with_local(hardware: HardwareRow, threads: int, measured: dict[str, Local]) 
 def target(hardware: HardwareRow, threads: int) -> Target:
     """The machine at hand to predict for, by what its row keeps.
 
-    UsageError where it was never calibrated for this number of threads.
+    UsageError where it was never calibrated for this number of threads, or by a harness that
+    measured other things.
     """
+    again = f"run 'harness calibrate --threads {threads}' on it, on a quiet machine"
     kept = ((hardware.calibration or {}).get(_TYPICAL) or {}).get(str(threads), {})
-    measured = {dtype: Local.model_validate(values) for dtype, values in kept.items()}
-    if not measured:
+    if not kept:
+        raise UsageError(f"{hardware.name} was not calibrated with {threads} thread(s); {again}")
+    try:
+        measured = {dtype: Local.model_validate(values) for dtype, values in kept.items()}
+    except ValidationError:
         raise UsageError(
-            f"{hardware.name} was not calibrated with {threads} thread(s); run 'harness calibrate "
-            f"--threads {threads}' on it, on a quiet machine"
-        )
+            f"the calibration of {hardware.name} is another version's; {again}"
+        ) from None
     return by_calibration(hardware, measured)

@@ -38,6 +38,7 @@ def forward(
     sequences: Array | float = 1.0,
     working_set: Array | float = np.inf,
     queries: Array | float = 1.0,
+    width: float = np.inf,
 ) -> Forward:
     """Predict one forward.
 
@@ -48,13 +49,14 @@ def forward(
         sequences: B, for what a host spends on each.
         working_set: bytes that come between two reads of the same weight.
         queries: tokens of a sequence that this forward feeds.
+        width: numbers in all heads of a query, for a processor.
     """
     share = rates.efficiency
     if rates.measured is None:
         work, compute, memory = _on_gpu(cost, rates, size)
     else:
         work, compute, memory = _on_processor(
-            cost, rates, rates.measured, size, working_set, queries
+            cost, rates, rates.measured, size, working_set, queries, width
         )
     launches = np.asarray(cost.launches * share.launch_seconds, dtype=float)
     spent = share.step_seconds + sequences * share.sequence_seconds
@@ -97,6 +99,7 @@ def _on_processor(
     size: float,
     working_set: Array | float,
     queries: Array | float,
+    width: float,
 ) -> tuple[Array, Array, Array]:
     """The same where one core does one thing after the other: nothing overlaps."""
     products: Array = np.zeros(())
@@ -111,7 +114,7 @@ def _on_processor(
     folded = np.maximum(np.asarray(cost.weight_bytes, dtype=float) - counted, 0.0) / size
     products = products + folded * measured.number_seconds(1.0, working_set)
     multiplied = sum(each.flops for each in cost.products) / rates.flops_per_s
-    attention = measured.attention_seconds(_attention_flops(cost), queries)
+    attention = measured.attention_seconds(_attention_flops(cost), queries, width)
     moved = _state_bytes(cost) / measured.state_bytes_per_s
     between = _between_bytes(cost, size) / measured.between_bytes_per_s
     # What a product takes beyond its arithmetic at the best rate is the fetching of its weights.

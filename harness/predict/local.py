@@ -22,8 +22,8 @@ from harness.predict import operations
 from harness.predict.efficiency import Efficiency, Local
 from harness.predict.fitting import log_errors, minimise
 from harness.predict.forward import forward
-from harness.predict.operations import Clock
 from harness.predict.products import Rates
+from harness.predict.timing import Clock, clock
 from harness.shape import DTYPE_BYTES, BatchShape, DTypeName, ModelShape
 
 _PROMPT, _NEW = 8, 24  # of the tiny engines
@@ -48,7 +48,7 @@ def measure(threads: int, dtype: DTypeName) -> Local:
 
 
 def _measure(threads: int, dtype: DTypeName) -> Local:
-    now = operations.clock(threads)
+    now = clock(threads)
     kind, size = getattr(torch, dtype), DTYPE_BYTES[dtype]
     measured, flops_per_s = operations.measure(kind, now)
     bandwidth = size / measured.product_seconds[0][-1]
@@ -80,6 +80,7 @@ def _fit_host(
             engine.run(now)
     steps = [(engine, *step) for engine in engines for step in engine.steps()]
     taken = [seconds for *_, seconds in steps]
+    width = _TINY.heads * _TINY.head_dim
 
     def shares(values: Sequence[float]) -> Efficiency:
         launch, step, sequence = (float(value) * 1e-6 for value in values)
@@ -92,7 +93,7 @@ def _fit_host(
             rates.measured,
         )  # fmt: skip
         guessed = [
-            float(forward(work, tried, size, engine.batch, 1.0, queries).seconds)
+            float(forward(work, tried, size, engine.batch, 1.0, queries, width).seconds)
             for engine, work, queries, _ in steps
         ]
         found: list[float] = log_errors(np.array(guessed), np.array(taken)).tolist()

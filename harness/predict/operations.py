@@ -1,89 +1,53 @@
 """Time a forward's operations on this processor: products, attention, and what lies between them.
 
-Medians are taken, not the best of many: predicted is what is typical. Every operation is sampled in
-several passes over all of them, so that a busy moment spoils no entry of the table alone.
+What is read between two uses of a weight decides whether a cache still holds it, so every product
+is timed among as many weights as its entry of the table says, the head's too.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import silu
 
 from harness.model.norm import RMSNorm
 from harness.model.rope import RopeTable, frequencies, rotate
+from harness.predict import attention
 from harness.predict.measured import Array, Measured
+from harness.predict.timing import Clock, Operation, typical
 from harness.shape import ModelShape
 
 _MIB = 1024**2
 ROWS = (1, 2, 4, 8, 16, 32, 64, 256)
 # Weights of a small model, of one that leaves the second-level cache, and of ones in memory.
-WORKING_SETS = (1 * _MIB, 4 * _MIB, 16 * _MIB, 64 * _MIB, 192 * _MIB)
-QUERIES = (1, 16, 64, 256, 1024)
+WORKING_SETS = (1 * _MIB, 4 * _MIB, 16 * _MIB, 48 * _MIB, 96 * _MIB, 192 * _MIB)
 # Products of no entry: rows, width, feed-forward, working set. They tell how the table serves.
-OTHERS = ((3, 512, 1408, 48 * _MIB), (24, 512, 1408, 48 * _MIB), (100, 384, 1024, 4 * _MIB))
-_HEADS, _HEAD_DIMS = 8, (32, 64)
+OTHERS = ((3, 512, 1408, 70 * _MIB), (24, 512, 1408, 70 * _MIB), (100, 384, 1024, 8 * _MIB))
 _BETWEEN = ModelShape(
     vocab=64, width=256, layers=2, heads=8, kv_heads=8, head_dim=32, ff=768, max_len=256
 )
-_PASSES, _SECONDS = 3, 0.015  # of each operation in each pass, at least, and two samples
-
-Clock = Callable[[], int]
-
-
-class Operation(NamedTuple):
-    """What is timed, and how many of what is counted it does: calls, numbers of a weight."""
-
-    run: Callable[[], Any]
-    counts: int = 1
-
-
-def clock(threads: int) -> Clock:
-    """Nanoseconds: of one thread those that it computed, as waiting for a core is no operation's.
-
-    Of several it is the wall's: their processor time says nothing about their end.
-    """
-    return time.process_time_ns if threads == 1 else time.perf_counter_ns
-
-
-def typical(operations: Sequence[Operation], now: Clock) -> list[float]:
-    """Median seconds of each, for one of what it counts, over passes that take all in turn."""
-    taken: list[list[int]] = [[] for _ in operations]
-    for _ in range(_PASSES):
-        for operation, samples in zip(operations, taken, strict=True):
-            operation.run()
-            begun, made = time.perf_counter(), 0
-            while made < 2 or time.perf_counter() - begun < _SECONDS:
-                start = now()
-                operation.run()
-                samples.append(now() - start)
-                made += 1
-    pairs = zip(operations, taken, strict=True)
-    return [max(float(np.median(samples)), 1.0) * 1e-9 / each.counts for each, samples in pairs]
 
 
 def measure(kind: torch.dtype, now: Clock) -> tuple[Measured, float]:
     """The table of a dtype, and the best matrix rate, about ten seconds on an idle core."""
     table, factor = _products(kind, now)
-    square = Operation(partial(torch.mm, _ones(512, 512, kind), _ones(512, 512, kind)))
-    (at_best,) = typical([square], now)
-    rates, state = _attention(kind, now)
+    square = _ones(512, 512, kind)
+    (at_best,) = typical([Operation(lambda: torch.mm(square, square))], now)
+    attended = attention.measure(kind, now)
     flops_per_s = max(2 * 512**3 / at_best, 2 * float((np.array(ROWS)[:, None] / table).max()))
     measured = Measured(
         rows=ROWS,
         head_factor=factor,
         working_sets=WORKING_SETS,
         product_seconds=tuple(tuple(line) for line in table.tolist()),
-        queries=QUERIES,
-        attention_flops_per_s=rates,
-        state_bytes_per_s=state,
+        queries=attention.QUERIES,
+        attention_widths=attention.WIDTHS,
+        attention_flops_per_s=attended.flops_per_s,
+        state_bytes_per_s=attended.state_bytes_per_s,
         between_bytes_per_s=_between(kind, now),
     )
     return measured, flops_per_s
@@ -103,7 +67,7 @@ def _products(kind: torch.dtype, now: Clock) -> tuple[Array, tuple[float, ...]]:
     """Seconds a number of the weight, [rows, working sets]; by rows, how a head's compare."""
     models = [_weights(*_sides(held), held, kind) for held in WORKING_SETS]
     layers = [_layers(rows, weights) for rows in ROWS for weights in models]
-    heads = [_head(rows, kind) for rows in ROWS]
+    heads = [_heads(rows, kind) for rows in ROWS]
     seconds = np.array(typical([*layers, *heads], now))
     table = seconds[: len(layers)].reshape(len(ROWS), len(WORKING_SETS))
     factor = seconds[len(layers) :] / table[:, -1]
@@ -129,61 +93,38 @@ def _layers(rows: int, weights: Sequence[Sequence[Tensor]]) -> Operation:
 
     Narrow matrices are read more slowly than wide ones, so a model's own mixture is timed.
     """
-    # Many rows take long, and hardly notice where the weights come from.
-    used = weights if rows <= 16 else weights[:2]
-    down = used[0][-1]
+    down = weights[0][-1]
     x = _ones(rows, down.shape[1], down.dtype)
     wide = _ones(rows, down.shape[0], down.dtype)
 
     def through() -> None:
-        for qkv, out, gate_up, down in used:
+        for qkv, out, gate_up, down in weights:
             torch.mm(x, qkv)
             torch.addmm(x, x, out)
             torch.mm(x, gate_up)
             torch.addmm(x, wide, down)
 
-    return Operation(through, sum(weight.numel() for layer in used for weight in layer))
+    return Operation(through, sum(weight.numel() for layer in weights for weight in layer))
 
 
-def _head(rows: int, kind: torch.dtype) -> Operation:
-    """Product with a weight [outer, inner] in memory, as an embedding lies."""
+def _heads(rows: int, kind: torch.dtype) -> Operation:
+    """Products with weights [outer, inner] as embeddings lie, as many as the last set holds.
+
+    One alone would be found in the cache, where a model's own layers drive it out between steps.
+    """
     inner, outer = 512, 16384
-    weight = _ones(outer, inner, kind).t()
-    return Operation(partial(torch.mm, _ones(rows, inner, kind), weight), inner * outer)
+    count = WORKING_SETS[-1] // (inner * outer * kind.itemsize)
+    x, weights = _ones(rows, inner, kind), [_ones(outer, inner, kind).t() for _ in range(count)]
+
+    def through() -> None:
+        for weight in weights:
+            torch.mm(x, weight)
+
+    return Operation(through, count * inner * outer)
 
 
 def _ones(rows: int, columns: int, kind: torch.dtype) -> Tensor:
     return torch.ones(rows, columns, dtype=kind)
-
-
-def _attention(kind: torch.dtype, now: Clock) -> tuple[tuple[float, ...], float]:
-    """FLOPs a second by queries, and bytes of state a second.
-
-    Both of a decode step follow from two that differ in their key/value heads alone.
-    """
-    B, S = 8, 512
-    shapes = [(1, T, T, _HEADS) for T in QUERIES[1:]]
-    shapes += [(B, 1, S, _HEADS), (B, 1, S, _HEADS // 4)]
-    rates = np.zeros((len(_HEAD_DIMS), len(QUERIES)))
-    moved = np.zeros(len(_HEAD_DIMS))
-    for i, H in enumerate(_HEAD_DIMS):
-        seconds = typical([_attend(*shape, H, kind) for shape in shapes], now)
-        *prompts, every, grouped = seconds
-        held = 2.0 * B * S * _HEADS * H * kind.itemsize
-        # A quarter of the bytes for the same FLOPs; a busy moment may hide what they save.
-        moved[i] = 0.75 * held / max(every - grouped, 0.1 * every)
-        flops = 4.0 * B * _HEADS * H * S
-        rates[i, 0] = flops / max(every - held / moved[i], 0.05 * every)
-        for j, (T, found) in enumerate(zip(QUERIES[1:], prompts, strict=True), start=1):
-            rates[i, j] = 4.0 * _HEADS * H * T * (T + 1) / 2 / found
-    return tuple(np.exp(np.log(rates).mean(axis=0)).tolist()), float(np.exp(np.log(moved).mean()))
-
-
-def _attend(B: int, T: int, S: int, K: int, H: int, kind: torch.dtype) -> Operation:
-    """As the engine does it: a prompt's causal attention, or grouped queries as rows."""
-    k, v = (torch.ones(B, K, S, H, dtype=kind) for _ in range(2))
-    q = torch.ones(*((B, K, _HEADS // K, H) if T == 1 else (B, _HEADS, T, H)), dtype=kind)
-    return Operation(partial(scaled_dot_product_attention, q, k, v, is_causal=T > 1))
 
 
 def _between(kind: torch.dtype, now: Clock) -> float:

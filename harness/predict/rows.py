@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from harness.errors import UsageError
-from harness.hardware.estimate import kernel_cost, kernel_queries
+from harness.hardware.estimate import kernel_cost, kernel_queries, kernel_width
 from harness.predict.forward import BOUNDS, forward
 from harness.predict.products import Array
 from harness.predict.target import Target
@@ -124,7 +124,13 @@ def _kernel(
     case: Case, point: KernelPoint, target: Target
 ) -> tuple[list[MetricValue], dict[str, str]]:
     work, rates = kernel_cost(point, case.dtype), target.rates_in(case.dtype)
-    found = forward(work, rates, DTYPE_BYTES[case.dtype], queries=kernel_queries(point))
+    found = forward(
+        work,
+        rates,
+        DTYPE_BYTES[case.dtype],
+        queries=kernel_queries(point),
+        width=kernel_width(point),
+    )
     seconds = float(found.seconds)
     factor = math.exp(Z95 * rates.efficiency.spread)
     floor = max(work.flops / rates.flops_per_s, work.bytes / rates.bandwidth)

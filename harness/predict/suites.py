@@ -9,7 +9,7 @@ import numpy as np
 
 from harness import stack as stacks
 from harness.errors import UsageError
-from harness.hardware.estimate import kernel_cost, kernel_queries
+from harness.hardware.estimate import kernel_cost, kernel_queries, kernel_width
 from harness.model import source as models
 from harness.predict.forward import BOUNDS, forward
 from harness.predict.target import Target
@@ -95,8 +95,8 @@ def kernels(suite: Suite, targets: Sequence[Target]) -> Iterator[KernelPredictio
             for point in kernel_points(suite):
                 work = kernel_cost(point, dtype)
                 # Operands come from memory: calls take turns on sets that leave the caches.
-                queries = kernel_queries(point)
-                found = forward(work, rates, DTYPE_BYTES[dtype], queries=queries)
+                queries, width = kernel_queries(point), kernel_width(point)
+                found = forward(work, rates, DTYPE_BYTES[dtype], queries=queries, width=width)
                 yield KernelPrediction(
                     point, dtype, target, float(found.seconds), work.flops, work.bytes,
                     BOUNDS[int(found.binds)],

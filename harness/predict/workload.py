@@ -93,6 +93,7 @@ def generate(
     )
     rates, size = target.rates_in(plan.dtype), DTYPE_BYTES[plan.dtype]
     weights = weights_bytes(plan, parts)
+    width = plan.shape.heads * plan.shape.head_dim
 
     # Without a cache every forward's queries are the whole sequence.
     again = float(Trait.INCREMENTAL not in plan.traits)
@@ -102,7 +103,8 @@ def generate(
         shape = BatchShape(_slim(B), queries, context)
         work = fold(plan, parts, shape)
         held = weights + work.state_read_bytes
-        return work, forward(work, rates, size, _slim(B), held, queries + context * again)
+        fed = queries + context * again
+        return work, forward(work, rates, size, _slim(B), held, fed, width)
 
     _, prefill = at(_slim(P), 0)
     steps = np.maximum(N - 1, 0.0)

@@ -40,8 +40,9 @@ TIMES = Measured(
     head_factor=(1, 1),
     working_sets=(1e6, 1e8),
     product_seconds=((1e-10, 4e-10), (2e-10, 4e-10)),
-    queries=(1,),
-    attention_flops_per_s=(1e10,),
+    queries=(1, 64),
+    attention_widths=(256,),
+    attention_flops_per_s=((1e10,), (2e10,)),
     state_bytes_per_s=5e9,
     between_bytes_per_s=2e9,
 )
@@ -112,6 +113,12 @@ def test_a_later_calibration_keeps_the_highest_limits_and_the_latest_shares(
 def test_predicting_for_a_machine_that_was_never_calibrated_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not calibrated with 3 thread\(s\); run 'harness cal"):
         target(known_hardware(detect("cpu"), str(tmp_path / "none.db")), 3)
+
+
+def test_a_calibration_of_another_version_says_what_to_do() -> None:
+    here = detect("cpu").model_copy(update={"calibration": {"typical": {"1": {"float32": {}}}}})
+    with pytest.raises(UsageError, match="is another version's; run 'harness calibrate --threads"):
+        target(here, 1)
 
 
 def test_calibrate_without_the_device_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ TABLE = Measured(
     working_sets=(1e6, 1e8),
     product_seconds=((1e-10, 4e-10), (2e-10, 6e-10), (8e-10, 9e-10)),
     queries=(1, 64),
-    attention_flops_per_s=(2e10, 1e10),
+    attention_widths=(16, 256),
+    attention_flops_per_s=((2e9, 2e10), (1e9, 1e10)),
     state_bytes_per_s=5e9,
     between_bytes_per_s=2e9,
 )
@@ -67,6 +68,14 @@ def test_attention_goes_by_its_queries() -> None:
     assert seconds == pytest.approx([0.05, 1e9 / (2e10 * 1e10) ** 0.5, 0.1])
 
 
+def test_attention_of_a_narrow_model_is_slower_for_its_work() -> None:
+    narrow, between = (
+        float(TABLE.attention_seconds(np.array(1e9), 1.0, width)) for width in (16.0, 64.0)
+    )
+    assert narrow == pytest.approx(0.5)
+    assert between == pytest.approx(1e9 / (2e9 * 2e10) ** 0.5)
+
+
 def test_a_forward_is_the_sum_of_its_parts() -> None:
     product = Product(4, 1000, 500, count=2)
     cost = Cost(
@@ -97,7 +106,8 @@ def test_a_forward_is_the_sum_of_its_parts() -> None:
         ("product_seconds", [[1e-10, 4e-10]]),
         ("product_seconds", [[1e-10], [1e-10], [1e-10]]),
         ("head_factor", [1.0]),
-        ("attention_flops_per_s", [1e9]),
+        ("attention_flops_per_s", [[1e9, 1e9]]),
+        ("attention_flops_per_s", [[1e9], [1e9]]),
     ],
 )
 def test_what_is_no_table_is_refused(field: str, value: object) -> None:
