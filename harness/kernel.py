@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.cost import Cost
 from harness.technique import load
@@ -74,11 +74,32 @@ class Tuning:
     bucket: Callable[[Mapping[str, int]], str]
 
 
+class Peer(NamedTuple):
+    """Another maker's implementation on some inputs, ready to be timed."""
+
+    call: Callable[[], Any]  # what is timed
+    outputs: Callable[[Any], Any]  # what it gave in the form of the kernel's own; not timed
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Who else computes what a kernel does, by names of `harness.metrics.PEERS`.
+
+    make(inputs) -> {name: a function that gives its Peer}, a "module:function" name. Layouts that a
+    peer wants are made there, outside of what is timed. UnfitError, of `make` or of one function,
+    says what cannot be computed so.
+    """
+
+    names: tuple[str, ...]
+    make: str
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     """One kernel. `inputs`, `reference`, `eager` and `triton` are "module:function" names.
 
-    inputs(shape, dtype, generator, device) -> Inputs, a NamedTuple; the only source of randomness.
+    inputs(shape, dtype, generator, device) -> Inputs, a NamedTuple; the only source of randomness,
+    which is drawn where the generator is.
     reference, eager and triton take the fields of Inputs in order and return the same outputs, a
     tensor or a tuple of tensors; reference computes in the dtype of its inputs (give it float64
     for the exact answer).
@@ -97,6 +118,7 @@ class KernelSpec:
     aot: tuple[AotConfig, ...] = ()  # at most 8; empty without a Triton form
     claims: Mapping[str, Claims] = field(default_factory=dict)  # by name of the Triton function
     tuning: Tuning | None = None
+    peers: Peers | None = None
 
 
 def implementation(spec: KernelSpec, backend: str) -> tuple[str, Callable[..., Any]]:

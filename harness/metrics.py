@@ -28,6 +28,9 @@ _GENERATE_KERNEL, _QUALITY = ("generate", "kernel"), ("quality",)
 # Places of the token that predicts, by which losses are told apart: early ones have little to go
 # by, late ones show whether a cache or a window loses what lies far back.
 QUALITY_BANDS = ((0, 16), (16, 64), (64, 128), (128, 256), (256, 512), (512, 1024))
+# Other makers' implementations that may be timed in turns with a kernel: torch's attention by
+# backend, `flex_attention`, a formula under `torch.compile`, and this project's own torch backend.
+PEERS = ("flash", "cudnn", "efficient", "math", "flex", "compiled", "eager")
 # Tokens between a needle and its question.
 NEEDLE_DISTANCES = (16, 64, 256, 1024)
 
@@ -125,6 +128,13 @@ _ALL = (
     Metric("matrix_fraction", "ratio", "higher",
            "FLOPs of the same / its median time / the device's measured matrix rate in the dtype",
            _KERNEL),
+    *(Metric(f"speedup_{peer}", "ratio", "higher",
+             f"time of a call of the peer '{peer}' / that of the kernel beside it, each pair's two "
+             "samples next to each other in turning order, median over pairs", _KERNEL)
+      for peer in PEERS),
+    *(Metric(f"peer_time_{peer}", "ns", "neither",
+             f"one call of '{peer}' in those pairs, median", _KERNEL)
+      for peer in PEERS),
     Metric("registers", "registers", "lower", "32-bit registers a thread, of compiled code",
            _STATIC),
     Metric("spill_bytes", "bytes", "lower",

@@ -7,7 +7,7 @@ samples of one process, which would call most pairs of identical programs differ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ SEVERITY: tuple[Status, ...] = (
 )
 
 NOT_TRIED: tuple[Status, ...] = ("unsupported", "skipped", "predicted")
+# Metrics that compare two sides within each process.
+_PAIRED = "speedup_"
 # Whose runs carry numbers.
 WITH_NUMBERS: tuple[Status, ...] = ("ok", "predicted")
 
@@ -93,7 +95,7 @@ class Result:
 
     @property
     def generates(self) -> bool:
-        """Whether it ran a stack at B, P and N; else it is a kernel's."""
+        """Whether it ran a stack at B, P and N; others serve, ask for quality or run a kernel."""
         return isinstance(self.case.workload, GeneratePoint)
 
     def value(self, metric: str) -> float | None:
@@ -150,6 +152,20 @@ def computed(metric: MetricValue) -> Estimate:
     )
 
 
+def paired(values: Iterable[tuple[int, MetricValue]]) -> Estimate:
+    """One ratio of two implementations that took turns in each process, over the processes.
+
+    Both sides had the luck of one process, so that one alone has an interval: over its pairs.
+    """
+    seen = list(values)
+    over = estimate(seen)
+    if over.n_processes != 1:
+        return over
+    (once,) = (v for _, v in seen if v.value is not None)
+    reason = None if once.ci_low is not None else "too few pairs for an interval"
+    return replace(over, ci_low=once.ci_low, ci_high=once.ci_high, interval_reason=reason)
+
+
 def _result(runs: list[StoredRun]) -> Result:
     """The result of one case from the last attempt of each of its rounds."""
     records = [run.record for run in runs]
@@ -164,7 +180,7 @@ def _result(runs: list[StoredRun]) -> Result:
         names = dict.fromkeys(m.name for record in measured for m in record.metrics)
         for name in names:
             found = ((r.round, m) for r in measured for m in r.metrics if m.name == name)
-            metrics[name] = estimate(found)
+            metrics[name] = (paired if name.startswith(_PAIRED) else estimate)(found)
     return Result(
         case=runs[0].case,
         source=runs[0].source,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.errors import UsageError
-from harness.metrics import METRICS
+from harness.metrics import METRICS, PEERS
 from harness.metrics import metric as find_metric
 
 # Other readings of times that are looked at already: they would count as evidence twice.
 DERIVED = (
     "itl_p99", "step_gap", "e2e", "throughput", "prefill_throughput", "decode_throughput",
     "achieved_bandwidth", "achieved_flops", "roofline_fraction", "generator_lateness",
+    *(f"speedup_{peer}" for peer in PEERS),
 )  # fmt: skip
 # The tail is looked at, not what lies between it and the median.
 _BETWEEN = ("_p50", "_p90")

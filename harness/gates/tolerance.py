@@ -143,8 +143,9 @@ def check_numeric(
 
 def _shuffled(exact: Tensor) -> Tensor:
     """The same numbers in another order, always the same one."""
-    order = torch.randperm(exact.numel(), generator=torch.Generator().manual_seed(0))
-    return exact.flatten()[order.to(exact.device)].view_as(exact)
+    generator = torch.Generator(exact.device).manual_seed(0)
+    order = torch.randperm(exact.numel(), generator=generator, device=exact.device)
+    return exact.flatten()[order].view_as(exact)
 
 
 def _rms(x: Tensor) -> float:

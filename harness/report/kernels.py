@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.results import Result
+from harness.metrics import PEERS
 from harness.report import units
 from harness.report.findings import Grid
 from harness.suite.points import KernelPoint
@@ -19,7 +20,7 @@ _HEADER = (
 
 
 def kernel_grids(results: Sequence[Result]) -> list[Grid]:
-    """A table for each kernel under equal conditions, smaller sizes first."""
+    """A table for each kernel under equal conditions, smaller sizes first, and one of its peers."""
     grouped: dict[tuple[str, ...], list[Result]] = {}
     for result in sorted(results, key=_sizes):
         if result.value("kernel_time") is not None:
@@ -27,16 +28,58 @@ def kernel_grids(results: Sequence[Result]) -> list[Grid]:
             threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
             key = (case.label, case.backend, case.dtype, threads, result.source)
             grouped.setdefault(key, []).append(result)
+    grids = []
+    for shared, members in grouped.items():
+        grids.append(
+            Grid(
+                title=f"Kernel {shared[0]}: {', '.join(shared[1:])}",
+                header=_HEADER,
+                rows=tuple(_row(result, members[0]) for result in members),
+                note="/ first's: achieved FLOP/s against those of the first row; / matrix and / "
+                "copy: shares of the device's measured rates",
+            )
+        )
+        grids += _peers(f"{', '.join(shared)}", members)
+    return grids
+
+
+def _peers(title: str, members: Sequence[Result]) -> list[Grid]:
+    """How many times longer each peer takes than the kernel, where a case has any."""
+    beside = [peer for peer in PEERS if any(r.value(f"speedup_{peer}") for r in members)]
+    if not beside:
+        return []
+    rows = [
+        (result.case.workload.title, *(_ratio(result, peer) for peer in beside))
+        for result in members
+        if any(f"speedup_{peer}" in result.metrics for peer in beside)
+    ]
     return [
         Grid(
-            title=f"Kernel {key[0]}: {', '.join(key[1:])}",
-            header=_HEADER,
-            rows=tuple(_row(result, members[0]) for result in members),
-            note="/ first's: achieved FLOP/s against those of the first row; / matrix and / copy: "
-            "shares of the device's measured rates",
+            title=f"Peers beside {title}",
+            header=("sizes", *beside),
+            rows=tuple(rows),
+            note="how many times the kernel's time each takes, in turns in one process; of several "
+            f"processes the mean and its interval. {'; '.join(_reasons(members))}",
         )
-        for key, members in grouped.items()
     ]
+
+
+def _ratio(result: Result, peer: str) -> str:
+    found = result.metrics.get(f"speedup_{peer}")
+    if found is None or found.value is None:
+        return units.NOTHING
+    return units.times_better(found.value, found.ci_low, found.ci_high)
+
+
+def _reasons(members: Sequence[Result]) -> list[str]:
+    """Why peers are missing, each reason once."""
+    told: dict[str, None] = {}
+    for result in members:
+        for peer in PEERS:
+            found = result.metrics.get(f"speedup_{peer}")
+            if found is not None and found.null_reason:
+                told[f"No {peer}: {found.null_reason}"] = None
+    return list(told)
 
 
 def _sizes(result: Result) -> tuple[int, ...]:

@@ -14,6 +14,9 @@ from harness.records import Record
 from harness.suite.axes import MAX_TOKENS, Axis
 from harness.suite.points import KernelPoint
 
+# The peer that every kernel has: its own torch backend.
+OWN = "eager"
+
 Size = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 
 
@@ -23,6 +26,9 @@ class KernelShapes(Record):
     kernel: str = Field(description="a name of `harness list kernels`")
     sizes: dict[str, Axis[Size]] = Field(
         min_length=1, description="by the letters of the kernel, B: [1, 8], one or several each"
+    )
+    peers: Axis[str] = Field(
+        (), description="who else is timed in turns with it: flash, cudnn, flex, compiled, eager"
     )
 
 
@@ -35,7 +41,8 @@ class KernelWorkload(Record):
     def points(self) -> tuple[KernelPoint, ...]:
         """Every shape, kernels as listed; a kernel's last size varies fastest.
 
-        UsageError for an unknown kernel, an unknown or missing size, and a shape that stands twice.
+        UsageError for an unknown kernel or peer, an unknown or missing size, a shape that stands
+        twice.
         """
         points = [point for shapes in self.shapes for point in _points(shapes)]
         for i, point in enumerate(points):
@@ -46,6 +53,10 @@ class KernelWorkload(Record):
 
 def _points(shapes: KernelShapes) -> Iterator[KernelPoint]:
     known = _sizes(shapes.kernel)
+    peers = registry.kernel(shapes.kernel).peers
+    for name in shapes.peers:
+        if name not in (choices := (*(peers.names if peers else ()), OWN)):
+            raise unknown(f"peer of kernel '{shapes.kernel}'", name, choices)
     for name in shapes.sizes:
         if name not in known:
             raise unknown(f"size of kernel '{shapes.kernel}'", name, known)
@@ -56,7 +67,8 @@ def _points(shapes: KernelShapes) -> Iterator[KernelPoint]:
             raise UsageError(f"kernel '{shapes.kernel}' needs a size {name}")
         axes.append(given)
     for values in product(*axes):
-        yield KernelPoint(kernel=shapes.kernel, sizes=dict(zip(known, values, strict=True)))
+        sizes = dict(zip(known, values, strict=True))
+        yield KernelPoint(kernel=shapes.kernel, sizes=sizes, peers=shapes.peers)
 
 
 def _sizes(kernel: str) -> Mapping[str, int | None]:

@@ -131,7 +131,7 @@ class KernelPoint(Record):
     """One kernel at one shape; `sizes` are numbers by the letters of the kernel's own docstring.
 
     Compiled code is known further by the launcher's `options` and by which `function` of the
-    kernel it is; a call that is timed has neither.
+    kernel it is; a call that is timed has neither. `peers` are timed in turns with it.
     """
 
     kind: Literal["kernel"] = "kernel"
@@ -139,10 +139,11 @@ class KernelPoint(Record):
     sizes: dict[str, NonNegativeInt]
     options: dict[str, int] = Field(default_factory=dict)
     function: str = ""
+    peers: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         rest = (*sorted(self.sizes.items()), *sorted(self.options.items()))
-        return hash((self.kernel, self.function, *rest))
+        return hash((self.kernel, self.function, self.peers, *rest))
 
     @property
     def title(self) -> str:

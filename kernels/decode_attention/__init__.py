@@ -20,7 +20,7 @@ alone: a CUDA graph that captured it serves all lengths.
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernel import AotConfig, Claims, KernelSpec, Peers, Tuning
 from harness.kernels.prefill_attention import cost as attention_cost
 from harness.kernels.prefill_attention import shape_of
 
@@ -132,4 +132,8 @@ SPEC = KernelSpec(
         "_merge": Claims(vector_loads=("partial",)),
     },
     tuning=Tuning("harness.kernels.decode_attention.kernel:candidates", bucket),
+    peers=Peers(
+        ("flash", "cudnn", "efficient", "math", "flex"),
+        "harness.kernels.prefill_attention.peers:make",
+    ),
 )

@@ -30,6 +30,7 @@ def make(
         pool = torch.empty(size, dtype=dtype, device=device)
         blocks = torch.empty(n, dtype=torch.int64, device=device)
     else:
-        pool = torch.randn(size, generator=generator).to(device, dtype)
-        blocks = torch.randperm(n + 3, generator=generator)[:n].to(device)
+        where = generator.device
+        pool = torch.randn(size, generator=generator, device=where).to(device, dtype)
+        blocks = torch.randperm(n + 3, generator=generator, device=where)[:n].to(device)
     return Inputs(pool[:, ::2] if shape["strided"] else pool, blocks)

@@ -21,7 +21,8 @@ def make(
 ) -> Inputs:
     """Draw inputs of a shape of the spec, in float32 on the generator's device, then rounded."""
     B, D, F = (shape[name] for name in ("B", "D", "F"))
-    x = torch.randn(B, D, generator=generator)
+    where = generator.device
+    x = torch.randn(B, D, generator=generator, device=where)
     # Scaled as trained weights are, so that outputs are of the size of one.
-    w = torch.randn(D, F, generator=generator) * D**-0.5
+    w = torch.randn(D, F, generator=generator, device=where) * D**-0.5
     return Inputs(x.to(device, dtype), w.to(device, dtype))

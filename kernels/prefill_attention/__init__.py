@@ -36,7 +36,7 @@ What a pool holds beyond a sequence's tokens has no effect, as long as it is fin
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernel import AotConfig, Claims, KernelSpec, Peers, Tuning
 from harness.shape import DTYPE_BYTES
 
 
@@ -169,4 +169,8 @@ SPEC = KernelSpec(
     aot=_AOT,
     claims={"_attend": Claims(vector_loads=("q", "k", "v"), tensor_cores=True)},
     tuning=Tuning("harness.kernels.prefill_attention.kernel:candidates", bucket),
+    peers=Peers(
+        ("flash", "cudnn", "efficient", "math", "flex"),
+        "harness.kernels.prefill_attention.peers:make",
+    ),
 )

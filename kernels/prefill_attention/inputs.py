@@ -39,7 +39,7 @@ def make(
 ) -> Inputs:
     """Draw inputs of a shape of the spec: shuffled pages, stale entries, ragged rows and lengths.
 
-    Everything is drawn on the generator's device (the CPU) in float32, so that one seed gives the
+    Everything is drawn on the generator's device in float32, so that one seed gives the
     same numbers in every dtype up to rounding. On device "meta" nothing is drawn.
     """
     shape = complete(shape)
@@ -105,13 +105,14 @@ def draw(
             if shape["window"]:
                 numbers["positions"] = absent(T, dtype=torch.int32)
     else:
-        order = torch.randperm(P, generator=generator)
+        where = generator.device
+        order = torch.randperm(P, generator=generator, device=where)
         table = order[: B * pages].reshape(B, pages)
-        used = torch.zeros(P, block, dtype=torch.bool)
-        place = torch.arange(pages * block).reshape(pages, block)
+        used = torch.zeros(P, block, dtype=torch.bool, device=where)
+        place = torch.arange(pages * block, device=where).reshape(pages, block)
         for b in range(B):
             used[table[b]] = place < lens[b]
-        q = torch.randn(T, N, H, generator=generator).to(dtype)
+        q = torch.randn(T, N, H, generator=generator, device=where).to(dtype)
         (k, k_scale), (v, v_scale) = (_pool(used, K, H, stored, quantised, generator) for _ in "kv")
         held, bounds = torch.tensor(lens), torch.tensor([0, *rows]).cumsum(0)
         if shape["mask"]:
@@ -134,7 +135,8 @@ def draw(
 
 def number(generator: torch.Generator, low: int, high: int) -> int:
     """A whole number from low to high, both included."""
-    return int(torch.randint(low, high + 1, (), generator=generator))
+    drawn = torch.randint(low, high + 1, (), generator=generator, device=generator.device)
+    return int(drawn)
 
 
 def _pool(
@@ -142,7 +144,7 @@ def _pool(
 ) -> tuple[Tensor, Tensor | None]:
     """Keys or values [P, K, block, H] and, where they are quantised, their scales [P, K, block]."""
     P, block = used.shape
-    drawn = torch.randn(P, K, block, H, generator=generator)
+    drawn = torch.randn(P, K, block, H, generator=generator, device=generator.device)
     if not quantised:
         return torch.where(used[:, None, :, None], drawn, STALE).to(stored), None
     # As a cache quantises: the largest number of a token and head becomes the largest there is.
@@ -182,7 +184,8 @@ def _tree(
                 far = torch.tensor([depths[r] - depth >= window for depth in depths])
                 mask[at, : r + 1][far] = -torch.inf
         first += count
-    return mask + torch.randn(T, Q, generator=generator), positions
+    bias = torch.randn(T, Q, generator=generator, device=generator.device)
+    return mask.to(bias.device) + bias, positions
 
 
 def _strided(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

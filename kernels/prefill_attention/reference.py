@@ -6,6 +6,9 @@ Never timed.
 import torch
 from torch import Tensor
 
+# Scores that exist at once: of long prompts only so many rows. 512 MiB in float64.
+SCORES = 2**26
+
 
 def prefill_attention(
     q: Tensor,
@@ -35,35 +38,37 @@ def prefill_attention(
     out = torch.zeros_like(q)
     bounds = cu_seqlens.tolist()
     for b, length in enumerate(lens.tolist()):
-        rows = slice(bounds[b], bounds[b + 1])
         T = bounds[b + 1] - bounds[b]
         if T == 0 or length == 0:
             continue
         keys_at = torch.arange(length, device=q.device)  # [S]
         page, within = table[b, keys_at // block].long(), keys_at % block
-        places = torch.arange(length - T, length, device=q.device)  # [T]
-        at = places if positions is None else positions[rows].long()
-        held = length - T
-        seen = keys_at[None] // causal_block <= places[:, None] // causal_block  # [T, S]
-        if window:
-            seen &= at[:, None] - keys_at[None] < window
-        bias = torch.zeros(T, length, dtype=q.dtype, device=q.device)
-        if mask is not None:
-            # Among this call's own tokens the mask alone decides.
-            seen[:, held:] = True
-            bias[:, held:] = mask[rows, :T].to(q.dtype)
-        for n in range(N):
-            head = n // (N // K)
-            keys, values = (pool[page, head, within].to(q.dtype) for pool in (k, v))  # [S, H]
-            if k_scale is not None and v_scale is not None:
-                keys = keys * k_scale[page, head, within, None].to(q.dtype)
-                values = values * v_scale[page, head, within, None].to(q.dtype)
-            scores = q[rows, n] @ keys.T * scale  # [T, S]
-            if softcap:
-                scores = softcap * torch.tanh(scores / softcap)
-            scores = torch.where(seen, scores + bias, -torch.inf)
-            weights = torch.softmax(scores, dim=-1)
-            # Of a row that sees nothing, all scores are minus infinity and all weights NaN.
-            weights = torch.where((scores > -torch.inf).any(-1, keepdim=True), weights, 0.0)
-            out[rows, n] = weights @ values
+        held, step = length - T, max(1, SCORES // length)
+        for first in range(0, T, step):
+            last = min(T, first + step)
+            rows = slice(bounds[b] + first, bounds[b] + last)
+            places = torch.arange(held + first, held + last, device=q.device)  # [T]
+            at = places if positions is None else positions[rows].long()
+            seen = keys_at[None] // causal_block <= places[:, None] // causal_block  # [T, S]
+            if window:
+                seen &= at[:, None] - keys_at[None] < window
+            bias = torch.zeros(last - first, length, dtype=q.dtype, device=q.device)
+            if mask is not None:
+                # Among this call's own tokens the mask alone decides.
+                seen[:, held:] = True
+                bias[:, held:] = mask[rows, :T].to(q.dtype)
+            for n in range(N):
+                head = n // (N // K)
+                keys, values = (pool[page, head, within].to(q.dtype) for pool in (k, v))  # [S, H]
+                if k_scale is not None and v_scale is not None:
+                    keys = keys * k_scale[page, head, within, None].to(q.dtype)
+                    values = values * v_scale[page, head, within, None].to(q.dtype)
+                scores = q[rows, n] @ keys.T * scale  # [T, S]
+                if softcap:
+                    scores = softcap * torch.tanh(scores / softcap)
+                scores = torch.where(seen, scores + bias, -torch.inf)
+                weights = torch.softmax(scores, dim=-1)
+                # Of a row that sees nothing, all scores are minus infinity and all weights NaN.
+                weights = torch.where((scores > -torch.inf).any(-1, keepdim=True), weights, 0.0)
+                out[rows, n] = weights @ values
     return out

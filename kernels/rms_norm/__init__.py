@@ -18,7 +18,7 @@ engine's do, that moves 4 TD numbers instead of 5.
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernel import AotConfig, Claims, KernelSpec, Peers, Tuning
 from harness.shape import DTYPE_BYTES
 
 
@@ -86,4 +86,5 @@ SPEC = KernelSpec(
     aot=_AOT,
     claims={"_rms_norm": Claims(vector_loads=("x", "residual"))},
     tuning=Tuning("harness.kernels.rms_norm.kernel:candidates", bucket),
+    peers=Peers(("compiled",), "harness.kernels.rms_norm.peers:make"),
 )

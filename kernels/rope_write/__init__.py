@@ -22,7 +22,7 @@ Without pools (None, of layers that read another layer's keys) qkv is [T, N, H] 
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernel import AotConfig, Claims, KernelSpec, Peers, Tuning
 from harness.shape import DTYPE_BYTES
 
 
@@ -96,4 +96,5 @@ SPEC = KernelSpec(
     aot=_AOT,
     claims={"_rope_write": Claims(vector_loads=("qkv", "cos", "sin"))},
     tuning=Tuning("harness.kernels.rope_write.kernel:candidates", bucket),
+    peers=Peers(("compiled",), "harness.kernels.rope_write.peers:make"),
 )

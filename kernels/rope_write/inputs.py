@@ -31,11 +31,12 @@ def make(
     """
     T, N, K, H, block = (shape[name] for name in ("T", "N", "K", "H", "block"))
     meta = device == "meta"
+    where = torch.device("meta") if meta else generator.device
     table = torch.float64 if dtype == torch.float64 else torch.float32
 
     def draw(*size: int) -> Tensor:
-        drawn = torch.empty(size, device="meta") if meta else torch.randn(size, generator=generator)
-        return drawn.to(device, dtype)
+        drawn = torch.empty(size, device=where)
+        return (drawn if meta else drawn.normal_(generator=generator)).to(device, dtype)
 
     qkv = draw(T, N + 2 * K, H)
     if shape["strided"]:
@@ -53,7 +54,7 @@ def make(
     if meta:
         pages, offsets = (torch.empty(T, dtype=torch.int64, device=device) for _ in range(2))
         return Inputs(qkv, cos, sin, k_pool, v_pool, pages, offsets)
-    places = torch.randperm(P * size, generator=generator)[:T]
+    places = torch.randperm(P * size, generator=generator, device=where)[:T]
     pages, offsets = places // size, places % size
     pages[T - shape["idle"] :] = -1
     return Inputs(qkv, cos, sin, k_pool, v_pool, pages.to(device), offsets.to(device))
@@ -63,7 +64,8 @@ def _table(T: int, H: int, generator: torch.Generator, *, meta: bool) -> tuple[T
     """Cosines and signed sines of random positions below 8,192, [T, H] each, in float64."""
     if meta:
         return torch.empty(T, H, device="meta"), torch.empty(T, H, device="meta")
-    position = torch.randint(0, 8192, (T, 1), generator=generator)
-    angle = position * 10000.0 ** (-torch.arange(0, H, 2, dtype=torch.float64) / H)
+    where = generator.device
+    position = torch.randint(0, 8192, (T, 1), generator=generator, device=where)
+    angle = position * 10000.0 ** (-torch.arange(0, H, 2, dtype=torch.float64, device=where) / H)
     cos, sin = angle.cos(), angle.sin()
     return torch.cat([cos, cos], 1), torch.cat([-sin, sin], 1)

@@ -9,7 +9,7 @@ out      [T, F]
 from collections.abc import Mapping
 
 from harness.cost import Cost
-from harness.kernel import AotConfig, Claims, KernelSpec, Tuning
+from harness.kernel import AotConfig, Claims, KernelSpec, Peers, Tuning
 from harness.shape import DTYPE_BYTES
 
 
@@ -63,4 +63,5 @@ SPEC = KernelSpec(
     aot=_AOT,
     claims={"_swiglu": Claims(vector_loads=("gate_up",))},
     tuning=Tuning("harness.kernels.swiglu.kernel:candidates", bucket),
+    peers=Peers(("compiled",), "harness.kernels.swiglu.peers:make"),
 )

@@ -28,7 +28,7 @@ def make(
     if device == "meta":
         drawn = torch.empty(size, device="meta", dtype=dtype)
     else:
-        drawn = torch.randn(size, generator=generator)
+        drawn = torch.randn(size, generator=generator, device=generator.device)
         drawn[:, ::5] *= 20
         drawn = drawn.to(device, dtype)
     return Inputs(drawn[::2] if shape["strided"] else drawn)

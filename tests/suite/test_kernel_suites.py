@@ -45,6 +45,15 @@ def test_cases_of_kernels_are_kept_by_globs(load_text: LoadText) -> None:
     assert len(cases(suite, "cpu", ["decode_attention"])) == 1
 
 
+def test_peers_are_part_of_what_is_measured(load_text: LoadText) -> None:
+    plain = cases(load_text(text=KERNELS), "cpu")[-1].case
+    beside = cases(load_text("H: 16}}", "H: 16}, peers: [flash, eager]}", text=KERNELS), "cpu")
+    point = beside[-1].case.workload
+    assert isinstance(point, KernelPoint)
+    assert point.peers == ("flash", "eager")
+    assert beside[-1].case.hash != plain.hash
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -53,6 +62,10 @@ def test_cases_of_kernels_are_kept_by_globs(load_text: LoadText) -> None:
         ("S: 10, ", "", "line 4: kernel 'decode_attention' needs a size S"),
         ("B: [1, 8]", "B: [1, -8]", "line 5: workload.shapes[0].sizes.B must be at least 0"),
         ("B: [1, 8]", "B: []", "sizes.B must not be empty"),
+        ("H: 16}}", "H: 16}, peers: flahs}",
+         "line 4: unknown peer of kernel 'decode_attention' 'flahs'; did you mean 'flash'?"),
+        ("F: [4, 5]}}", "F: 4}, peers: [flash]}",
+         "line 4: unknown peer of kernel 'linear' 'flash'; known: eager"),
         ("dtype:", "stacks: [mha]\ndtype:", "kernels have no stack and no model: take out stacks"),
         ("dtype:", "model: tiny\ndtype:", "kernels have no stack and no model: take out model"),
         ("kind: kernel", "kind: kernels",

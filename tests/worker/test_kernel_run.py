@@ -9,26 +9,28 @@ import pytest
 import torch
 
 from harness.hardware.ceilings import Ceilings
-from harness.run import RunRecord
+from harness.run import MetricValue, RunRecord
 from harness.suite.case import Case, GateSettings, MeasureSettings
 from harness.suite.points import KernelPoint
 from harness.worker import kernel_run, run, verify
 from harness.worker.job import Job
+from harness.worker.kernel_timing import ratios
 
 SIZES = {
     "linear": {"B": 3, "D": 33, "F": 65},
     "rope_write": {"T": 5, "N": 4, "K": 2, "H": 16, "block": 16, "strided": 0, "idle": 1},
     "rms_norm": {"T": 5, "D": 64, "residual": 1, "strided": 0},
+    "decode_attention": {"B": 2, "S": 40, "N": 4, "K": 2, "H": 16},
 }
 HIGH = Ceilings(bandwidth_bytes_per_s=1e18, flops_per_s={"float32": 1e18}, source="measured")
 
 
-def job(kernel: str, **changes: Any) -> Job:
+def job(kernel: str, *peers: str, **changes: Any) -> Job:
     case = {
         "stack": None,
         "model": "",
         "checkpoint_hash": None,
-        "workload": KernelPoint(kernel=kernel, sizes=SIZES[kernel]),
+        "workload": KernelPoint(kernel=kernel, sizes=SIZES[kernel], peers=peers),
     }
     case |= {name: changes.pop(name) for name in list(changes) if name in Case.model_fields}
     fields = {
@@ -147,3 +149,54 @@ def test_rates_are_shares_of_what_was_measured() -> None:
     unknown = run(job("linear", ceilings=None))
     reasons = {metric.name: metric.null_reason for metric in unknown.metrics}
     assert reasons["bandwidth_fraction"] == "the device's ceilings are not known"
+
+
+def test_peers_are_timed_in_turns_and_ratios_have_their_interval() -> None:
+    record = run(job("decode_attention", "flash", "math", "cudnn", "eager"))
+    assert (record.status, record.reason) == ("ok", None)
+    found = {metric.name: metric for metric in record.metrics}
+    for peer in ("flash", "math", "eager"):
+        ratio = found[f"speedup_{peer}"]
+        assert ratio.value
+        assert ratio.ci_low is not None
+        assert ratio.ci_low <= ratio.value <= (ratio.ci_high or 0)
+        assert ratio.n == found["kernel_time"].n == found[f"peer_time_{peer}"].n
+    # On a CPU there is no cuDNN: no ratio, and why.
+    assert found["speedup_cudnn"].value is None
+    assert "RuntimeError: No viable backend" in (found["speedup_cudnn"].null_reason or "")
+    assert set(record.telemetry["peers"]) == {"flash", "math", "eager"}
+
+
+def test_a_peer_that_computes_something_else_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.kernels.prefill_attention import peers
+
+    right = peers.make
+
+    def wrong(inputs: Any) -> Any:
+        return right(inputs._replace(scale=2 * inputs.scale))
+
+    monkeypatch.setattr(peers, "make", wrong)
+    record = run(job("decode_attention", "flash"))
+    assert record.status == "ok", "the kernel itself is right"
+    found = {metric.name: metric for metric in record.metrics}
+    assert found["speedup_flash"].value is None
+    assert (found["speedup_flash"].null_reason or "").startswith("wrong: numeric_max")
+
+
+def test_what_no_peer_can_compute_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {**SIZES["decode_attention"], "int8": 1}
+    monkeypatch.setitem(SIZES, "decode_attention", sizes)
+    record = run(job("decode_attention", "flash", "eager"))
+    found = {metric.name: metric for metric in record.metrics}
+    assert (found["speedup_flash"].null_reason or "").startswith("eight-bit keys and values")
+    assert found["speedup_eager"].value
+
+
+def test_a_ratio_is_of_pairs_not_of_medians() -> None:
+    """Both sides slow down together: each pair still says 2, as its own interval does."""
+    own = [100.0 * (1 + i) for i in range(20)]
+    found = {m.name: m for m in ratios(own, {"flash": [2 * t for t in own]}, {"flex": "no"})}
+    assert found["speedup_flash"] == MetricValue(
+        name="speedup_flash", value=2.0, n=20, ci_low=2.0, ci_high=2.0
+    )
+    assert found["speedup_flex"].null_reason == "no"
