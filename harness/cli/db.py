@@ -25,6 +25,7 @@ class Format(StrEnum):
 
     CSV = "csv"
     JSONL = "jsonl"
+    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -74,9 +75,12 @@ def info(db: Database = None) -> None:
 
 def export(
     db: Database = None,
-    form: Annotated[Format, typer.Option("--format", help="csv, or one JSON object a line.")] = (
-        Format.CSV
-    ),
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format", help="csv, jsonl: one object a line; json: sweeps whole, for merge."
+        ),
+    ] = Format.CSV,
     sweep: Annotated[
         list[str] | None,
         typer.Option("--sweep", metavar="ID", help="A sweep's number or 'last'; may be repeated."),
@@ -85,11 +89,19 @@ def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of the terminal.")
     ] = None,
 ) -> None:
-    """Write one row for each run and metric, with the fields of its case."""
+    """Write one row for each run and metric, with the fields of its case; or sweeps whole."""
+    from harness.store import document, open_reader
     from harness.store import export as exporting
-    from harness.store import open_reader
 
     with open_reader(db) as reader:
+        if form is Format.JSON:
+            whole = document.of(reader, [reader.sweep(ref).id for ref in sweep or ()])
+            if output is None:
+                typer.echo(whole.model_dump_json())
+            else:
+                document.write(whole, output)
+                typer.echo(f"wrote {len(whole.sweeps)} sweeps to {output}")
+            return
         table = exporting.rows(reader, [reader.sweep(ref).id for ref in sweep or ()])
         with _opened(output) as file:
             if form is Format.CSV:
@@ -101,19 +113,44 @@ def export(
 
 
 def merge(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="The database to take from.")],
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="The database, or the JSON file, to take from.")
+    ],
     db: Database = None,
 ) -> None:
-    """Add what another database holds and this one does not; doing it twice adds nothing."""
+    """Add what another database holds and this one does not; doing it twice adds nothing.
+
+    A file that ends in .json holds sweeps as `export --format json` and `sweep --output` write
+    them.
+    """
+    from harness.store import document, open_reader, open_store
     from harness.store import merge as merging
-    from harness.store import open_reader, open_store
     from harness.store.faults import shown
 
+    if source.endswith(document.SUFFIX):
+        _merge_document(Path(source), db)
+        return
     with open_reader(source) as reader, open_store(db) as store:
         added = merging.merge(reader, store)
         typer.echo(
             f"added {added.sweeps} sweeps, {added.runs} runs and {added.alerts} alerts "
             f"of {shown(reader.url)} to {shown(store.url)}"
+        )
+
+
+def _merge_document(source: Path, db: str | None) -> None:
+    from harness.store import document, open_reader, open_store
+    from harness.store.faults import shown
+
+    sweeps = document.read(source)
+    with open_store(db) as store:
+        with open_reader(db) as reader:
+            before = reader.info().counts
+            document.save(sweeps, store)
+            after = reader.info().counts
+        typer.echo(
+            f"added {after['sweep'] - before['sweep']} sweeps and {after['run'] - before['run']} "
+            f"runs of {source} to {shown(store.url)}"
         )
 
 

@@ -54,6 +54,10 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(metavar="NAMES", help="Catalogue names to predict for, beside measuring."),
         ] = None,
+        output: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="Write it too as one JSON file, for 'db merge'."),
+        ] = None,
         lock: Annotated[
             Path | None, typer.Option(envvar="HARNESS_LOCK", hidden=True, help="The lock's file.")
         ] = None,
@@ -82,7 +86,7 @@ def register(app: typer.Typer) -> None:
             if dry_run:
                 _print_plan(order, device, db)
                 return
-            code = _measure(order, device, db, lock)
+            code = _measure(order, device, db, lock, output)
         except KeyboardInterrupt:
             typer.echo("harness: stopped before anything was measured", err=True)
             code = _INTERRUPTED
@@ -157,13 +161,15 @@ def _order(
     )
 
 
-def _measure(order: Order, device: HardwareRow, db: str | None, lock: Path | None) -> int:
+def _measure(
+    order: Order, device: HardwareRow, db: str | None, lock: Path | None, output: Path | None
+) -> int:
     """Run the sweep and print what came out; the exit code."""
     from rich.console import Console
 
     from harness.analysis.results import results
     from harness.report.terminal import print_sweep
-    from harness.store import open_reader
+    from harness.store import document, open_reader
     from harness.store.faults import shown
     from harness.sweep import run_sweep
     from harness.sweep.predicted import predictions
@@ -175,6 +181,8 @@ def _measure(order: Order, device: HardwareRow, db: str | None, lock: Path | Non
         row, runs = reader.sweep(outcome.sweep_id), reader.runs(outcome.sweep_id)
         beside = {name: results(found) for name, found in predictions(reader, row)}
         where = shown(reader.url)
+        if output is not None:
+            document.write(document.of(reader, [row.id]), output)
     if runs:
         typer.echo()
         print_sweep(Console(), row, results(runs), predicted=beside)

@@ -39,7 +39,7 @@ def kernel_grids(results: Sequence[Result]) -> list[Grid]:
                 "copy: shares of the device's measured rates",
             )
         )
-        grids += _peers(f"{', '.join(shared)}", members)
+        grids += _peers(", ".join(shared), members)
     return grids
 
 

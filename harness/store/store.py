@@ -96,9 +96,9 @@ class Store:
                 )
             return run_id
 
-    def end_sweep(self, sweep_id: int, status: SweepStatus) -> None:
-        """Set a sweep's status and end; UsageError when it does not exist."""
-        self._set_status(sweep_id, status, datetime.now(UTC))
+    def end_sweep(self, sweep_id: int, status: SweepStatus, at: datetime | None = None) -> None:
+        """Set a sweep's status and end, None is now; UsageError when it does not exist."""
+        self._set_status(sweep_id, status, at or datetime.now(UTC))
 
     def resume_sweep(self, sweep_id: int) -> None:
         """Set a sweep to "running" again; UsageError when it does not exist."""
