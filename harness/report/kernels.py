@@ -10,12 +10,13 @@ from harness.report import units
 from harness.report.findings import Grid
 from harness.suite.points import KernelPoint
 
+# What is predicted, FLOPs a byte, stands beside what was reached: narrow terminals cut the end off.
 _COLUMNS = (
-    "kernel_time", "achieved_flops", "matrix_fraction", "achieved_bandwidth", "bandwidth_fraction",
-    "intensity", "roofline_fraction",
+    "kernel_time", "intensity", "achieved_flops", "roofline_fraction", "matrix_fraction",
+    "achieved_bandwidth", "bandwidth_fraction",
 )  # fmt: skip
 _HEADER = (
-    "sizes", "a call", "FLOP/s", "/ first's", "/ matrix", "bytes/s", "/ copy", "FLOP/B", "roofline",
+    "sizes", "a call", "FLOP/B", "FLOP/s", "/ first's", "roofline", "/ matrix", "bytes/s", "/ copy",
 )  # fmt: skip
 
 
@@ -35,8 +36,8 @@ def kernel_grids(results: Sequence[Result]) -> list[Grid]:
                 title=f"Kernel {shared[0]}: {', '.join(shared[1:])}",
                 header=_HEADER,
                 rows=tuple(_row(result, members[0]) for result in members),
-                note="/ first's: achieved FLOP/s against those of the first row; / matrix and / "
-                "copy: shares of the device's measured rates",
+                note="FLOP/B: predicted from the sizes; / first's: achieved FLOP/s against those "
+                "of the first row; / matrix and / copy: shares of the device's measured rates",
             )
         )
         grids += _peers(", ".join(shared), members)
@@ -92,9 +93,9 @@ def _row(result: Result, first: Result) -> tuple[str, ...]:
         number = result.value(name)
         return units.NOTHING if number is None else units.value(name, number)
 
-    time, rate, matrix, bandwidth, copy, intensity, fraction = map(cell, _COLUMNS)
+    time, intensity, rate, fraction, matrix, bandwidth, copy = map(cell, _COLUMNS)
     time = f"{time} {units.spread(result.metrics['kernel_time'])}".rstrip()
     mine, base = result.value("achieved_flops"), first.value("achieved_flops")
     times = f"{mine / base:.2f}x" if mine is not None and base else units.NOTHING
     sizes = result.case.workload.title
-    return (sizes, time, rate, times, matrix, bandwidth, copy, intensity, fraction)
+    return (sizes, time, intensity, rate, times, fraction, matrix, bandwidth, copy)
