@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.listing import Database, PluginPaths, Row, Table, print_table
+from harness.cli.listing import Database, PluginPaths, Table, print_table
 from harness.cli.suite import Settings
 from harness.errors import UsageError
 
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from harness.predict.target import Target
     from harness.suite import Profile, Suite
 
-_COLUMNS = (
-    "stack", "dtype", "B", "P", "N", "hardware", "first token", "time/token", "tokens/s", "memory",
-    "fits", "largest B", "binds", "USD/Mtok", "J/tok <=",
-)  # fmt: skip
-_KERNEL_COLUMNS = (
-    "kernel", "sizes", "dtype", "hardware", "a call", "FLOP/s", "bytes/s", "FLOP/B", "binds",
-)  # fmt: skip
 # What a stack alone is predicted at, unless --set says otherwise.
 _DEFAULTS = """\
 suite: prediction
@@ -157,121 +150,27 @@ def _suite(
 
 
 def _print_blocks(found: Sequence[Block], as_csv: bool) -> None:
+    from harness.report import forecast
+
     if as_csv:
-        _write_csv(_NUMBERS, (row for block in found for row in _numbers(block)))
+        _write_csv(forecast.NUMBERS, (row for block in found for row in forecast.numbers(block)))
         return
-    rows = [row for block in found for row in _rows(block)]
-    print_table(Table(_COLUMNS, rows))
+    rows = [row for block in found for row in forecast.rows(block)]
+    print_table(Table(forecast.COLUMNS, rows))
     refused = dict.fromkeys(block.refused for block in found if block.refused)
     for reason in refused:
         typer.echo(f"not predicted: {reason}")
     _say_error([block.target for block in found])
 
 
-def _rows(block: Block) -> Iterator[Row]:
-    """The points of a block, for people."""
-    from harness.predict.forward import BOUNDS
-    from harness.report import units
-
-    found = block.prediction
-    if found is None:
-        return
-    usd, joules = found.usd_per_million_tokens, found.joules_per_token
-    at = _place(found)
-    for i, (batch, prompt, new) in enumerate(block.points.tolist()):
-        tpot = float(found.tpot[i])
-        too_long = prompt + new > block.places
-        yield (
-            block.stack,
-            block.dtype,
-            str(batch),
-            str(prompt),
-            str(new),
-            block.target.name,
-            units.duration(float(found.ttft[i]) * 1e9),
-            units.NOTHING if math.isnan(tpot) else units.duration(tpot * 1e9),
-            units.digits(float(found.throughput[i])),
-            units.size(float(found.peak_bytes[i])),
-            f"> {block.places} places" if too_long else "yes" if found.fits[i] else "NO",
-            _most(float(found.largest_batch[i])),
-            f"{BOUNDS[at(found.prefill.binds, i)]}, {BOUNDS[at(found.decode.binds, i)]}",
-            units.NOTHING if usd is None else units.digits(float(usd[i])),
-            units.NOTHING if joules is None else units.digits(float(joules[i])),
-        )
-
-
-def _most(largest: float) -> str:
-    return "no limit" if math.isinf(largest) else f"{largest:,.0f}"
-
-
-def _place(found: Any) -> Any:
-    """(values, i) -> the value at point i, for arrays that may have been kept as one number."""
-    import numpy as np
-
-    shape = found.ttft.shape
-    return lambda values, i: np.broadcast_to(values, shape)[i]
-
-
-_NUMBERS = (
-    "stack", "model", "dtype", "batch", "prompt_tokens", "new_tokens", "hardware", "ttft_s",
-    "tpot_s", "e2e_s", "tokens_per_s", "weights_bytes", "state_bytes", "peak_bytes", "fits",
-    "largest_batch", "prefill_binds", "decode_binds", "usd_per_million_tokens",
-    "joules_per_token_at_most", "factor_95",
-)  # fmt: skip
-
-
-def _numbers(block: Block) -> Iterator[tuple[Any, ...]]:
-    """The points of a block, for programs; what is undefined is empty."""
-    from harness.predict.forward import BOUNDS
-
-    found = block.prediction
-    if found is None:
-        return
-    usd, joules = found.usd_per_million_tokens, found.joules_per_token
-    at = _place(found)
-    for i, (batch, prompt, new) in enumerate(block.points.tolist()):
-        numbers = (found.ttft, found.tpot, found.e2e, found.throughput)
-        ttft, tpot, e2e, throughput = (float(values[i]) for values in numbers)
-        yield (
-            block.stack, block.model, block.dtype, batch, prompt, new, block.target.name,
-            ttft, "" if math.isnan(tpot) else tpot, e2e, throughput, found.weights_bytes,
-            int(found.state_bytes[i]), int(found.peak_bytes[i]), bool(found.fits[i]),
-            "" if math.isinf(found.largest_batch[i]) else int(found.largest_batch[i]),
-            BOUNDS[at(found.prefill.binds, i)], BOUNDS[at(found.decode.binds, i)],
-            "" if usd is None else float(usd[i]), "" if joules is None else float(joules[i]),
-            found.factor,
-        )  # fmt: skip
-
-
 def _print_kernels(found: Sequence[KernelPrediction], as_csv: bool) -> None:
-    from harness.report import units
+    from harness.report import forecast
 
     if as_csv:
-        _write_csv(
-            ("kernel", "sizes", "dtype", "hardware", "seconds", "flops", "bytes", "binds"),
-            (
-                (k.point.kernel, k.point.title, k.dtype, k.target.name, k.seconds, k.flops,
-                 k.moved_bytes, k.binds)
-                for k in found
-            ),
-        )  # fmt: skip
+        _write_csv(forecast.KERNEL_NUMBERS, map(forecast.kernel_numbers, found))
         return
-    rows = [
-        (
-            k.point.kernel,
-            k.point.title,
-            k.dtype,
-            k.target.name,
-            units.duration(k.seconds * 1e9),
-            units.value("achieved_flops", k.flops / k.seconds),
-            units.value("achieved_bandwidth", k.moved_bytes / k.seconds),
-            units.digits(k.flops / k.moved_bytes),
-            k.binds,
-        )
-        for k in found
-    ]
-    print_table(Table(_KERNEL_COLUMNS, rows))
-    _say_error([k.target for k in found])
+    print_table(Table(forecast.KERNEL_COLUMNS, [forecast.kernel_row(each) for each in found]))
+    _say_error([each.target for each in found])
 
 
 def _say_error(targets: Sequence[Target]) -> None:
