@@ -2,23 +2,17 @@
 
 What was measured on a CPU decides its form: the query heads of one key/value head, and the rows of
 a draft, become the rows of one attention (no copy of K and V for grouped queries), pools are
-head-major, equal lengths need no mask, and sequences whose lengths differ much are cheaper one by
-one than padded.
+head-major, equal lengths need no mask, and of sequences whose lengths differ much the short are
+padded and the long taken one by one. Slots of a contiguous cache are read where they lie.
 """
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from harness.kernels.decode_attention.grouping import SHORT, apart, near
 from harness.kernels.prefill_attention.eager import prefill_attention
 from harness.kernels.prefill_attention.lengths import Lengths
-
-# Below this many tokens padding beats a loop over sequences, whatever the lengths; above it, where
-# the padded work exceeds the needed one by this factor, the loop wins (one row a sequence: at 1.0
-# padding won, at 1.8 the loop; five rows: at 1.6 padding still took 0.8 of the loop's time).
-SHORT = 256
-PADDING_FACTOR = 1.3
-DRAFT_PADDING_FACTOR = 2.0
 
 
 def decode_attention(
@@ -56,14 +50,44 @@ def decode_attention(
     if longest == 0:
         return torch.zeros_like(q)
     plain = causal_block == 1 and not softcap and mask is None and positions is None
-    # On a GPU padding is cheaper than a launch a sequence.
-    if not plain or (known is not None and on_cpu and _apart(known)):
+    loop = not plain
+    if plain and on_cpu and known is not None:
+        one_each = known.max_rows == 1 and len(q) == len(lens)
+        if one_each and table.shape[1] == 1:
+            slots: list[int] = table[:, 0].tolist()
+            if near(slots, known):
+                return _in_place(q, k, v, slots, known, scale, window, k_scale, v_scale)
+            loop = True
+        elif one_each and apart(known):
+            return _by_length(q, k, v, table, lens, known, scale, window, k_scale, v_scale)
+        else:
+            # On a GPU padding is cheaper than a launch a sequence.
+            loop = apart(known)
+    if loop:
         if cu_seqlens is None:
             cu_seqlens = torch.arange(len(lens) + 1, dtype=torch.int32, device=q.device)
         return prefill_attention(
             q, k, v, table, lens, scale, cu_seqlens, causal_block, window, softcap, mask,
             positions, k_scale, v_scale, lengths=known,
         )  # fmt: skip
+    return _together(q, k, v, table, lens, scale, cu_seqlens, window, k_scale, v_scale, known)
+
+
+def _together(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor,
+    lens: Tensor,
+    scale: float,
+    cu_seqlens: Tensor | None,
+    window: int,
+    k_scale: Tensor | None,
+    v_scale: Tensor | None,
+    known: Lengths | None,
+) -> Tensor:
+    """All sequences in one call, padded to the longest."""
+    longest = table.shape[1] * k.shape[2] if known is None else known.max_len
     B, (T, N, H), K = len(lens), q.shape, k.shape[1]
     G, R = N // K, 1 if known is None else known.max_rows
     rows, at = q, None
@@ -100,11 +124,67 @@ def decode_attention(
     return out if at is None else out.index_select(0, at)
 
 
-def _apart(known: Lengths) -> bool:
-    """Whether the sequences' lengths differ too much to be padded to one."""
-    factor = PADDING_FACTOR if known.max_rows == 1 else DRAFT_PADDING_FACTOR
-    many = len(known.lens) * known.max_len
-    return known.max_len >= SHORT and many > factor * known.total_len
+def _in_place(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    slots: list[int],
+    known: Lengths,
+    scale: float,
+    window: int,
+    k_scale: Tensor | None,
+    v_scale: Tensor | None,
+) -> Tensor:
+    """One row a slot, all slots from the first to the last in their order: nothing is copied."""
+    first, end = min(slots), max(slots) + 1
+    table = torch.arange(first, end, dtype=torch.int32)[:, None]
+    # Whoever lies between looks at as much as the longest, and nobody looks at what it finds.
+    held = [known.max_len] * (end - first)
+    for slot, length in zip(slots, known.lens, strict=True):
+        held[slot - first] = length
+    lens, own = torch.tensor(held, dtype=torch.int32), Lengths([1] * len(held), held)
+    if slots == list(range(first, end)):
+        return _together(q, k, v, table, lens, scale, None, window, k_scale, v_scale, own)
+    at = torch.tensor(slots) - first
+    rows = q.new_zeros(end - first, *q.shape[1:]).index_copy_(0, at, q)
+    out = _together(rows, k, v, table, lens, scale, None, window, k_scale, v_scale, own)
+    return out.index_select(0, at)
+
+
+def _by_length(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor,
+    lens: Tensor,
+    known: Lengths,
+    scale: float,
+    window: int,
+    k_scale: Tensor | None,
+    v_scale: Tensor | None,
+) -> Tensor:
+    """One row a sequence: short ones padded to one length, each of the others by itself."""
+    out = torch.zeros_like(q)
+    short = [b for b, length in enumerate(known.lens) if length < SHORT]
+    long = [b for b, length in enumerate(known.lens) if length >= SHORT]
+    for chosen in (short, long):
+        if not chosen:
+            continue
+        at = torch.tensor(chosen)
+        own = Lengths([1] * len(chosen), [known.lens[b] for b in chosen])
+        rows, pages, held = (each.index_select(0, at) for each in (q, table, lens))
+        if chosen is long:
+            bounds = torch.arange(len(chosen) + 1, dtype=torch.int32)
+            found = prefill_attention(
+                rows, k, v, pages, held, scale, bounds, 1, window, k_scale=k_scale,
+                v_scale=v_scale, lengths=own,
+            )  # fmt: skip
+        elif own.max_len:
+            found = _together(rows, k, v, pages, held, scale, None, window, k_scale, v_scale, own)
+        else:
+            continue
+        out.index_copy_(0, at, found)
+    return out
 
 
 def _padded(q: Tensor, known: Lengths | None, R: int) -> tuple[Tensor, Tensor]:
@@ -134,7 +214,7 @@ def _joined(pool: Tensor, table: Tensor, first: int, last: int) -> Tensor:
         slots = table[:, 0].tolist()
         if slots == list(range(slots[0], slots[0] + B)):
             return pool[slots[0] : slots[0] + B, :, first:last]
-        return pool.index_select(0, table[:, 0])[:, :, first:last]
+        return pool[:, :, first:last].index_select(0, table[:, 0])
     skipped, end = first // block, -(-last // block)
     picked = pool.index_select(0, table[:, skipped:end].reshape(-1))  # [B * pages, K, block, H]
     joined = picked.view(B, end - skipped, K, block, H).transpose(1, 2)
