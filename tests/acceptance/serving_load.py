@@ -1,18 +1,28 @@
 """Throughput against latency under load: static as classic servers do it, against continuous.
 
-    python -m tests.acceptance.serving_load [--requests 500] [--lock FILE]     # half an hour
+    python -m tests.acceptance.serving_load [--requests 500] [--lock FILE]     # ten minutes
 
 The Azure conversation trace, lengths scaled by 1/8 to the small model, its own times stretched to
 loads from 0.3 to 2 times what continuous with a paged cache can do. All stacks have the same memory
 for keys and values. `static` computes finished rows and holds answers back until its batch is done,
-and has the batch size at which it does most. Rows fed explain a ratio: they are the same on any
-machine. With a lock each run waits for its turn.
+and has the batch size at which it does most. With a lock each run waits for its turn.
+
+Throughput at equal latency: of each stack the most within a bound, on straight lines between the
+loads that were measured (throughput over the logarithm of the latency), and nothing beyond them.
+
+The profile: step times as a sum of what a step costs, what a row fed costs, and what an entry read
+costs, by least squares over all steps of all stacks. Rows and steps are the same on any machine.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
+from math import log
+
+import torch
 
 from harness.suite.points import ServePoint
 from tests.acceptance.serving_bench import Seen, run
@@ -20,7 +30,8 @@ from tests.acceptance.serving_bench import Seen, run
 STATIC = "gqa+static(batch={},pad_finished=true,emit_at_end=true)"
 RAGGED = "gqa+static(batch={})"
 CONTINUOUS = ("gqa+continuous", "gqa+paged+continuous")
-LOADS = (0.3, 0.6, 0.8, 1.0, 1.4, 2.0)
+LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
+BOUNDS = 8  # latencies that throughputs are compared at
 
 
 def point(count: int) -> ServePoint:
@@ -72,30 +83,68 @@ def main(count: int, lock: str | None) -> None:
         for stack in stacks:
             swept[stack].append(serve(stack, at))
             told(swept[stack][-1], f"{load:g}x")
-    conclude(swept, stacks[0])
+    for metric in ("normalized_latency_p90", "e2e_p90", "ttft_p90"):
+        compare(swept, metric)
+    profile(swept)
 
 
-def conclude(swept: dict[str, list[Seen]], static: str) -> None:
-    """Ratios at saturation, and the most that each does within a latency that static reaches."""
-    for name in ("normalized_latency_p90", "e2e_p90"):
-        print(f"\nthroughput at no more than static's {name}")
-        for base in swept[static]:
-            bound = base.number(name)
-            for stack in CONTINUOUS:
-                within = [s.number("throughput") for s in swept[stack] if s.number(name) <= bound]
-                most = max(within, default=0.0)
-                print(
-                    f"  static {base.number('throughput'):6.0f} tok/s at {bound / 1e6:8,.0f} ms;"
-                    f" {stack:22} {most:6.0f} tok/s, {most / base.number('throughput'):5.2f}x"
-                )
-    last = {stack: seen[-1] for stack, seen in swept.items()}
-    for stack, seen in last.items():
-        tokens = sum(step.tokens for step in seen.served.steps)
+def within(seen: Sequence[Seen], metric: str, bound: float) -> float | None:
+    """The most tokens a second at no more than this latency; None where none was measured."""
+    curve = [(s.number(metric), s.number("throughput")) for s in seen]
+    found = [throughput for latency, throughput in curve if latency <= bound]
+    for (a, low), (b, high) in pairwise(curve):
+        if min(a, b) <= bound < max(a, b):
+            found.append(low + (high - low) * log(bound / a) / log(b / a))
+    return max(found, default=None)
+
+
+def compare(swept: dict[str, list[Seen]], metric: str) -> None:
+    """Throughput at equal latency, from static's lowest to its highest."""
+    static, *others = swept
+    reached = sorted(seen.number(metric) for seen in swept[static])
+    least, most = reached[0], reached[-1]
+    print(f"\ntokens a second at no more than this {metric}, in ms")
+    print(f"{'':>10} {'static':>8}" + "".join(f" {stack:>28}" for stack in others))
+    for i in range(BOUNDS):
+        bound = least * (most / least) ** (i / (BOUNDS - 1))
+        base = within(swept[static], metric, bound)
+        assert base is not None
+        line = f"{bound / 1e6:10,.0f} {base:8.0f}"
+        for stack in others:
+            best = within(swept[stack], metric, bound)
+            shown = "none so low" if best is None else f"{best:.0f}, {best / base:.2f}x"
+            line += f" {shown:>28}"
+        print(line)
+
+
+def profile(swept: dict[str, list[Seen]]) -> None:
+    """What the time at the highest load goes into."""
+    steps = [s for seen in swept.values() for each in seen for s in each.served.steps]
+    fed = [s for s in steps if s.counters["fed"]]
+    facts = torch.tensor(
+        [[1.0, s.counters["fed"], s.counters["places_used"]] for s in fed], dtype=torch.float64
+    )
+    took = torch.tensor([(s.end_ns - s.start_ns) / 1e3 for s in fed], dtype=torch.float64)
+    # Weighted by the size, so that many small steps and few large ones count alike.
+    scale = took.rsqrt()[:, None]
+    a_step, a_row, an_entry = torch.linalg.lstsq(facts * scale, took[:, None] * scale).solution[
+        :, 0
+    ]
+    print(f"\na step takes {a_step:.0f} us, and {a_row:.1f} us a row fed, "
+          f"and {1000 * an_entry:.0f} us per 1,000 entries held")  # fmt: skip
+    print(f"at {LOADS[-1]:g}x {'':32} tok/s  us/token: steps   rows  entries  not so told "
+          "   rows a token  tokens a step")  # fmt: skip
+    for stack, seen in swept.items():
+        last = seen[-1]
+        own = [s for s in last.served.steps if s.counters["fed"]]
+        tokens = sum(s.tokens for s in own)
+        entries = sum(s.counters["places_used"] for s in own)
+        parts = (a_step * len(own), a_row * last.rows, an_entry * entries)
+        rest = last.busy_seconds * 1e6 - sum(parts)
         print(
-            f"\nat 2x {stack}: {seen.number('throughput') / last[static].number('throughput'):.2f}x"
-            f" static's throughput; {seen.rows / tokens:.2f} rows fed a token, "
-            f"{seen.busy_seconds / seen.rows * 1e6:.0f} us a row, "
-            f"{seen.rows / len(seen.served.steps):.0f} rows a step"
+            f"{stack[:36]:36} {last.number('throughput'):9.0f} "
+            f"{parts[0] / tokens:16.0f} {parts[1] / tokens:6.0f} {parts[2] / tokens:8.0f} "
+            f"{rest / tokens:12.0f} {last.rows / tokens:15.2f} {tokens / len(own):14.2f}"
         )
 
 

@@ -2,8 +2,10 @@
 
     python -m tests.acceptance.serving_long_prompt [--lock FILE]      # a minute
 
-Eight requests decode on the small model; while they do, three prompts of 1,024 tokens come. Times
-are CPU time of this process. With a lock each run waits for its turn.
+Eight requests decode on the small model; while they do, three prompts of 1,024 tokens come, so far
+apart that one is answered before the next (`at once` counts how many there are at most). When they
+come is a share of what the eight take alone, measured first, so that the load is the same on any
+machine. Times are CPU time of this process. With a lock each run waits for its turn.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from harness.measure.serve import Due
 from harness.suite.points import ServePoint
 from tests.acceptance.serving_bench import Seen, run
 
-LONG, RUNNING, NEW = 1024, 8, 320
+LONG, RUNNING, NEW, LONG_NEW = 1024, 8, 640, 8
+COME = (0.15, 0.4, 0.65)  # of the time that the eight take alone
 STACKS = {
     "prefill first": "gqa+paged+continuous(first=prefill)",
     "decode first, whole prompts": "gqa+paged+continuous",
@@ -28,18 +31,28 @@ STACKS = {
 }
 
 
-def workload() -> list[Due]:
+def workload(alone_ns: float) -> list[Due]:
     """Who comes when: the long ones one after the other, while the others decode."""
     draw = random.Random(0)
 
     def prompt(tokens: int) -> tuple[int, ...]:
         return tuple(draw.randrange(1024) for _ in range(tokens))
 
-    due = [Due(0, Request(i, prompt(32), NEW)) for i in range(RUNNING)]
-    times = (500, 1800, 3100)
-    return due + [
-        Due(at * 1_000_000, Request(RUNNING + i, prompt(LONG), 8)) for i, at in enumerate(times)
+    running = [Due(0, Request(i, prompt(32), NEW)) for i in range(RUNNING)]
+    return running + [
+        Due(round(share * alone_ns), Request(RUNNING + i, prompt(LONG), LONG_NEW))
+        for i, share in enumerate(COME)
     ]
+
+
+def at_once(seen: Seen) -> int:
+    """The most long requests that were due and not answered at any time."""
+    spans = [
+        (due.at_ns, seen.served.by_answer[due.request.id, 0][-1].stamp_ns)
+        for due in seen.served.due
+        if due.request.id >= RUNNING
+    ]
+    return max(sum(start <= at < end for start, end in spans) for at, _ in spans)
 
 
 def gaps(seen: Seen) -> list[float]:
@@ -53,29 +66,38 @@ def gaps(seen: Seen) -> list[float]:
 
 def main(lock: str | None) -> None:
     """A line a policy."""
-    due = workload()
-    longest = max(len(d.request.prompt) + d.request.max_new_tokens for d in due)
+    everybody = workload(0.0)
     point = ServePoint(
-        requests=len(due), arrivals="at_once", prompt_tokens=32, new_tokens=NEW, slots=16,
-        max_tokens=longest,
+        requests=len(everybody), arrivals="at_once", prompt_tokens=32, new_tokens=NEW, slots=16,
+        max_tokens=max(LONG + LONG_NEW, 32 + NEW),
     )  # fmt: skip
+    few = everybody[:RUNNING]
+    run(STACKS["prefill first"], point, everybody, lock=lock)  # warm
+    alone = run(STACKS["prefill first"], point, few, lock=lock)
+    due = workload(alone.served.duration_ns)
     print(
-        f"{'policy':34} {'gap p50':>9} {'p90':>8} {'p99':>8} {'worst':>8}   first token of the long"
+        f"{'policy':34} {'gap p50':>9} {'p90':>8} {'p99':>8} {'worst':>8}   "
+        "first token of the long, at once"
     )
-    run(STACKS["prefill first"], point, due, lock=lock)  # warm
+    told("the eight alone", alone, "")
     for name, stack in STACKS.items():
         seen = run(stack, point, due, lock=lock)
-        found = gaps(seen)
         first = [
             (seen.served.by_answer[r, 0][0].stamp_ns - due[r].at_ns) / 1e6
             for r in range(RUNNING, len(due))
         ]
-        p90, p99 = (found[len(found) * share // 100] for share in (90, 99))
-        print(
-            f"{name:34} {median(found):6.1f} ms {p90:5.1f} ms {p99:5.1f} ms {found[-1]:5.0f} ms   "
-            f"{median(first):7.0f} ms",
-            flush=True,
-        )
+        told(name, seen, f"{median(first):7.0f} ms {at_once(seen):9}")
+
+
+def told(name: str, seen: Seen, end: str) -> None:
+    """One line."""
+    found = gaps(seen)
+    p90, p99 = (found[len(found) * share // 100] for share in (90, 99))
+    print(
+        f"{name:34} {median(found):6.1f} ms {p90:5.1f} ms {p99:5.1f} ms {found[-1]:5.0f} ms   "
+        f"{end}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
