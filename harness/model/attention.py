@@ -113,13 +113,7 @@ def attend(
     Sequences that give a few rows, a decode step or a draft, go through the decode kernel together;
     the others, prompts and chunks of them, through prefill.
     """
-    pages = tokens.pages(group)
-    if pages is None:
-        pages = _loose(batch, tokens, group)
-    key = ("attention", window, pages.starts)
-    portions: list[Portion] | None = batch.scratch.get(key)
-    if portions is None:
-        portions = batch.scratch[key] = split(batch, window, pages.starts)
+    pages, portions = pages_and_portions(batch, tokens, group, window)
     if len(portions) == 1:
         return _attend(q, portions[0], pages, scale, kernels, window, cap)
     out = torch.empty_like(q)
@@ -129,6 +123,20 @@ def attend(
         found = _attend(some, portion, pages, scale, kernels, window, cap)
         out.index_copy_(0, portion.rows, found)
     return out
+
+
+def pages_and_portions(
+    batch: RaggedBatch, tokens: Any, group: int, window: int | None = None
+) -> tuple[Any, list[Portion]]:
+    """What the sequences hold of a group, as pages, and the portions that a kernel takes each."""
+    pages = tokens.pages(group)
+    if pages is None:
+        pages = _loose(batch, tokens, group)
+    key = ("attention", window, pages.starts)
+    portions: list[Portion] | None = batch.scratch.get(key)
+    if portions is None:
+        portions = batch.scratch[key] = split(batch, window, pages.starts)
+    return pages, portions
 
 
 def _attend(

@@ -199,13 +199,13 @@ def _gather(
     pool: Tensor, table: Tensor, first: int, last: int, dtype: torch.dtype, scales: Tensor | None
 ) -> Tensor:
     """The keys from `first` to `last` of every sequence, [B, K, last - first, H], from a pool."""
-    found = _joined(pool, table, first, last)
+    found = joined(pool, table, first, last)
     if scales is None:
         return found
-    return found.to(dtype) * _joined(scales[..., None], table, first, last).to(dtype)
+    return found.to(dtype) * joined(scales[..., None], table, first, last).to(dtype)
 
 
-def _joined(pool: Tensor, table: Tensor, first: int, last: int) -> Tensor:
+def joined(pool: Tensor, table: Tensor, first: int, last: int) -> Tensor:
     """The same of a pool [P, K, block, H] as it is; a view where one page holds a sequence and
     the pages follow each other."""
     _, K, block, H = pool.shape
@@ -217,6 +217,6 @@ def _joined(pool: Tensor, table: Tensor, first: int, last: int) -> Tensor:
         return pool[:, :, first:last].index_select(0, table[:, 0])
     skipped, end = first // block, -(-last // block)
     picked = pool.index_select(0, table[:, skipped:end].reshape(-1))  # [B * pages, K, block, H]
-    joined = picked.view(B, end - skipped, K, block, H).transpose(1, 2)
+    flat = picked.view(B, end - skipped, K, block, H).transpose(1, 2)
     first, last = first - skipped * block, last - skipped * block
-    return joined.reshape(B, K, (end - skipped) * block, H)[:, :, first:last]
+    return flat.reshape(B, K, (end - skipped) * block, H)[:, :, first:last]

@@ -96,6 +96,7 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.mla.reference:logits",
+    own_layers=True,
     checkpoints={
         "DeepseekV2ForCausalLM": "harness.techniques.mla.checkpoint",
         "DeepseekV3ForCausalLM": "harness.techniques.mla.checkpoint",

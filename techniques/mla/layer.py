@@ -1,4 +1,8 @@
-"""The mixer of latent attention: expanded over many query rows, absorbed over few."""
+"""The mixer of latent attention: expanded over many query rows, absorbed over few.
+
+A few rows a sequence, a step or a draft, go through the kernel `mla_decode` together; prompts and
+chunks of them are computed one sequence at a time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own abbreviation
 from torch import Tensor
 
+from harness.model.attention import pages_and_portions
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
+from harness.model.portions import Portion
 from harness.model.rope import rotate
 from harness.model.visibility import visible
 from harness.shape import ModelShape, TokenState
@@ -37,6 +43,7 @@ class Latent:
         self._key_up = self._matrix(parts, f"{layer}.k_up", z.nope_dim)  # [N, nope, R]
         self._value_up = self._matrix(parts, f"{layer}.v_up", z.value_dim)  # [N, value, R]
         self._out = parts.linear(f"{layer}.o", parts.weight(f"{layer}.o"))
+        self._decode = parts.operation("mla_decode")
         parts.only_torch("latent_attention", "rope")
 
     def _matrix(self, parts: Parts, name: str, rows: int) -> Tensor:
@@ -78,14 +85,43 @@ class Latent:
         shared = rotate(down[:, None, z.kv_rank :], table)
         latent = self._norm(down[:, : z.kv_rank])
         store.tokens.append(self._group, (torch.cat([latent[:, None], shared], -1),))
-        out = []
-        for i in range(batch.size):
-            (held,), start = store.tokens.read(self._group, i)  # [1, S, R + rope]
-            rows, mask = batch.rows(i), visible(batch, i, start, None)
-            form = self._absorbed if batch.query_len(i) <= z.most_absorbed else self._expanded
-            out.append(form(plain[rows], turned[rows], held[0], mask))
-        mixed = torch.cat(out) if len(out) > 1 else out[0]
+        mixed = self._mixed(plain, turned, batch, store.tokens)
         return self._out.add(residual, mixed.reshape(T, self._heads * z.value_dim))
+
+    def _mixed(self, plain: Tensor, turned: Tensor, batch: RaggedBatch, tokens: Any) -> Tensor:
+        """Values [T, N, value] of queries [T, N, nope] and [T, N, rope], by portions."""
+        pages, portions = pages_and_portions(batch, tokens, self._group)
+        out = plain.new_empty(*plain.shape[:2], self._sizes.value_dim)
+        for portion in portions:
+            rows = slice(None) if portion.rows is None else portion.rows
+            if portion.decode and portion.lengths.max_rows <= self._sizes.most_absorbed:
+                out[rows] = self._step(plain[rows], turned[rows], portion, pages)
+                continue
+            chosen = range(batch.size) if portion.sequences is None else portion.sequences.tolist()
+            for i in chosen:
+                out[batch.rows(i)] = self._alone(plain, turned, batch, tokens, i)
+        return out
+
+    def _step(self, plain: Tensor, turned: Tensor, portion: Portion, pages: Any) -> Tensor:
+        """Few rows of many sequences, over the latents themselves."""
+        folded = torch.bmm(plain.transpose(0, 1), self._key_up).transpose(0, 1)  # [T, N, R]
+        table, lens = portion.of(pages.table, pages.lens)
+        mixed = self._decode(
+            torch.cat([folded, turned], -1), pages.pools[0], table, lens, self._scale,
+            self._sizes.kv_rank, portion.cu_seqlens, portion.causal_block, portion.mask,
+            lengths=portion.lengths,
+        )  # fmt: skip
+        return torch.bmm(mixed.transpose(0, 1), self._value_up.mT).transpose(0, 1)
+
+    def _alone(
+        self, plain: Tensor, turned: Tensor, batch: RaggedBatch, tokens: Any, i: int
+    ) -> Tensor:
+        """The rows of sequence i, in the form that takes fewer FLOPs."""
+        (entries,), start = tokens.read(self._group, i)  # [1, S, R + rope]
+        rows, mask = batch.rows(i), visible(batch, i, start, None)
+        absorbed = batch.query_len(i) <= self._sizes.most_absorbed
+        form = self._absorbed if absorbed else self._expanded
+        return form(plain[rows], turned[rows], entries[0], mask)
 
     def _absorbed(self, plain: Tensor, turned: Tensor, held: Tensor, mask: Tensor | bool) -> Tensor:
         """Queries [T, N, nope] and [T, N, rope] over the latents [S, R + rope] themselves.

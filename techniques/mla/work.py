@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.cost import Cost, Product, outer_cost
+from harness.kernels.decode_attention import MAX_ROWS
 from harness.plan import EnginePlan
 from harness.shape import DTYPE_BYTES, BatchShape
 from harness.techniques.mla.sizes import of
@@ -12,8 +13,8 @@ from harness.techniques.mla.sizes import of
 # Operations of a mixer: the latent's norm, four products, two rotations, the write, the fold of
 # W_UK, attention, the fold of W_UV.
 _LAUNCHES = 11
-# Of every sequence but the first: its latents, the fold and joining of its queries, attention, the
-# fold back.
+# Of every sequence but the first, where each gives many rows: its latents, the fold and joining of
+# its queries, attention, the fold back. A step's rows go through one kernel.
 _SEQUENCE_LAUNCHES = 5
 
 
@@ -54,6 +55,6 @@ def decoder_cost(plan: EnginePlan, batch: BatchShape) -> Cost:
         state_write_bytes=B * T * entry,
         state_held_bytes=B * (S + T) * entry,
         activation_bytes=(sum(each.activations for each in multiplied) + between) * size,
-        launches=L * (_LAUNCHES + _SEQUENCE_LAUNCHES * (B - 1)),
+        launches=L * (_LAUNCHES + _SEQUENCE_LAUNCHES * (B - 1) * (T > MAX_ROWS)),
         products=multiplied,
     )
