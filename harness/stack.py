@@ -50,6 +50,7 @@ def parse(spec: str | Mapping[str, Any], plugin_paths: Sequence[str | Path] = ()
         options = _options(technique, part.options)
         choice = Choice(technique=technique.name, options=options.non_default())
         _add(filled[technique.slot], choice, technique.slot, shown)
+    filled[Slot.ARCHITECTURE].sort(key=_place)
     for slot, baseline in BASELINES.items():
         if slot is not Slot.ARCHITECTURE:
             filled[slot] = filled[slot] or [Choice(technique=baseline)]
@@ -143,6 +144,12 @@ def _applied(
     if not isinstance(applied, EnginePlan):
         raise UnfitError(f"stack '{name}': apply of '{technique.name}' returned no EnginePlan")
     return applied
+
+
+def _place(choice: Choice) -> tuple[bool, str, str]:
+    """Where an architecture goes: one stack, however it is written, is one case."""
+    technique = registry.get(choice.technique)
+    return technique.own_layers, technique.lecture or "?", technique.name
 
 
 def _note_writer(

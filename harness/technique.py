@@ -108,6 +108,9 @@ class Technique(Generic[OptionsT]):
     apply: Callable[[EnginePlan, OptionsT], EnginePlan]
     cost: Callable[[Cost, EnginePlan, OptionsT, BatchShape], Cost]
     reference: str
+    # An architecture with layers of its own kind goes last, in whatever order a stack is written:
+    # its cost and reference, which count and compute everything, are the stack's.
+    own_layers: bool = False
     # Checkpoints of its kind: HuggingFace's class to the module of a `harness.model.families`.
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     about: str = ""  # one paragraph for `harness show`

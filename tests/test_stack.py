@@ -178,6 +178,15 @@ def test_several_architectures_edit_different_numbers() -> None:
     assert (made.shape.kv_heads, made.shape.kv_share, made.shape.windows) == (2, 2, (16,) * 4)
 
 
+def test_the_order_in_which_architectures_are_written_changes_nothing() -> None:
+    """`mla+gqa` was costed as grouped queries, with four times the state that it keeps, and
+    `cla+gqa` was another case than `gqa+cla`."""
+    assert parse("local+cla+gqa(kv_heads=2)") == parse("gqa(kv_heads=2)+cla+local")
+    first, second = parse("hybrid+gqa(kv_heads=2)"), parse("gqa(kv_heads=2)+hybrid")
+    assert first == second
+    assert [choice.technique for choice in first.architecture] == ["gqa", "hybrid"]
+
+
 def test_two_architectures_that_set_one_number_do_not_fit(make_plugin: MakePlugin) -> None:
     other = "plan.add(shape=replace(plan.shape, kv_heads=4))"
     registry.install([make_plugin(name="other", slot="architecture", apply=other)])

@@ -94,6 +94,7 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.hybrid.reference:logits",
+    own_layers=True,
     about=(
         "A few attention layers keep what a state of fixed size forgets; the others keep nothing "
         "that grows. With one in eight the cache is an eighth of attention's."

@@ -61,6 +61,7 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.mamba.reference:logits",
+    own_layers=True,
     about=(
         "Each of expand x D channels carries state numbers from token to token, and the token "
         "chooses how much is kept and what is written. State and time of a decode step do not "

@@ -202,6 +202,7 @@ def test_every_name_it_gives_resolves(name: str, chosen: dict[str, Any]) -> None
         assert isinstance(factory, Factory)
         assert callable(factory.load())
     assert all(callable(load(mixer)) for mixer in plan.shape.mixers)
+    assert trial.technique.own_layers == bool(plan.shape.mixers)
     assert plan.traits <= set(Trait)
 
 

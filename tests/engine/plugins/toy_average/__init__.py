@@ -51,4 +51,5 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.toy_average.reference:logits",
+    own_layers=True,
 )

@@ -55,7 +55,7 @@ def attention(
     def mixer(layer: int, x: Tensor) -> Tensor:
         T = len(x)
         q, k, v = (linear(f"{layer}.{name}", x).view(T, N, H) for name in "qkv")
-        q, k = rope(q, torch.arange(T), shape), rope(k, torch.arange(T), shape)
+        q, k = (rope(heads, torch.arange(T), shape, layer) for heads in (q, k))
         scores = torch.einsum("tnh,snh->nts", q, k) / math.sqrt(H)  # [N, T, S]
         chances = scores.masked_fill(~visible, -torch.inf).softmax(-1)
         return linear(f"{layer}.o", torch.einsum("nts,snh->tnh", chances, v).reshape(T, -1))

@@ -44,4 +44,5 @@ TECHNIQUE = Technique(
     apply=apply,
     cost=cost,
     reference="harness.techniques.running_sum.reference:logits",
+    own_layers=True,
 )
