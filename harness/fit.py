@@ -88,6 +88,33 @@ def broken_rule(plan: EnginePlan) -> str | None:
     return None
 
 
+def uncapturable(plan: EnginePlan) -> str | None:
+    """Why decode steps of this plan cannot be captured in a CUDA graph, if they cannot.
+
+    A graph repeats launches: whatever a step asks the host for, or decides in Python from what it
+    holds, would stay as it was when it was captured.
+    """
+    shape, traits = plan.shape, plan.traits
+    if Trait.INCREMENTAL not in traits:
+        return (
+            "without a cache every step feeds more tokens than the last; contiguous or paged fits"
+        )
+    others = [mixer for mixer in shape.mixers if mixer != STANDARD_MIXER]
+    if others:
+        kind = others[0].rpartition(":")[2]
+        return f"layers of {kind} choose their work in Python at every step; softmax attention fits"
+    several = {Trait.REJECTS, Trait.TREE, Trait.BLOCKWISE, Trait.BIDIRECTIONAL} & traits
+    if several:
+        return "only steps of one token a sequence are captured; autoregressive decoding fits"
+    if any(shape.window(layer) for layer in range(shape.layers)) and Trait.PAGED not in traits:
+        return "entries of a window move about in a contiguous cache; paged fits"
+    if plan.engine != EnginePlan.engine:
+        return "its technique brings an engine of its own; the plain one fits"
+    if plan.backend != "triton":
+        return "on backend torch a step asks the host for its lengths; backend triton fits"
+    return None
+
+
 def misfit(plan: EnginePlan, source: ModelSource) -> str | None:
     """Why the finished shape cannot be run with this model, if it cannot."""
     shape, model = plan.shape, f"'{source.name}'"

@@ -89,6 +89,11 @@ class Engine:
         self._refused.clear()
         self._live.clear()
 
+    def forget_captured(self) -> None:
+        """Drop captured steps: what is wrapped around operations now would go on in them."""
+        if self.runner.graphs is not None:
+            self.runner.graphs.forget()
+
     def memory(self) -> Memory:
         """Bytes of state, of room for it, and of weights."""
         store = self.runner.store
@@ -115,6 +120,8 @@ class Engine:
         }
         if isinstance(self.scheduler, Counting):
             found |= self.scheduler.counters()
+        if self.runner.graphs is not None:
+            found |= self.runner.graphs.counters()
         return found
 
     @torch.inference_mode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from harness.engine.graphs import DecodeGraphs
 from harness.engine.store import Store
 from harness.model.batch import Item, RaggedBatch, collect
 from harness.model.decoder_lm import DecoderLM
@@ -12,7 +13,11 @@ from harness.model.decoder_lm import DecoderLM
 class Runner:
     """Feeds items through a model, with each sequence's state before and after in the store."""
 
-    def __init__(self, model: DecoderLM, store: Store, device: str) -> None:
+    def __init__(
+        self, model: DecoderLM, store: Store, device: str, graphs: DecodeGraphs | None = None
+    ) -> None:
+        """`graphs` take the plain decode steps where there are any."""
+        self.graphs = graphs
         self.model = model
         self.store = store
         self.device = device
@@ -22,6 +27,9 @@ class Runner:
         contexts = [self.store.length(item.seq) for item in items]
         batch = collect(items, contexts, causal_block, self.device)
         self.store.begin(batch)
-        hidden = self.model(batch, self.store)
+        if self.graphs is not None and self.graphs.takes(batch):
+            hidden = self.graphs.run(batch)
+        else:
+            hidden = self.model(batch, self.store)
         self.store.advance(batch)
         return hidden, batch

@@ -62,7 +62,7 @@ class Attention:
         """x [T, D] normed, residual [T, D] -> residual + attention, [T, D]."""
         table = batch.scratch.get(self._table)
         if table is None:
-            table = batch.scratch[self._table] = self._table.at(batch.positions)
+            table = batch.scratch[self._table] = self._table.of(batch)
         N = self._heads
         qkv = self._qkv(x).view(x.shape[0], -1, self._dim)  # [T, N + 2K, H]
         if self._norms:

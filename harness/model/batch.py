@@ -43,6 +43,9 @@ class RaggedBatch:
     certain: list[int]  # B
     device: str = "cpu"
     causal_block: int = 1
+    # Of a step that is captured (`harness.engine.graphs`): positions on the device, [T] int64. The
+    # host then knows how many rows there are and nothing else about them.
+    captured: Tensor | None = None
     # Memo of one forward, shared by its layers: rope rows, masks, layouts.
     scratch: dict[Any, Any] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ class Portion:
     """Some sequences of a batch and everything about them that all layers share."""
 
     decode: bool  # a few rows each
-    lengths: Lengths
+    lengths: Any  # Lengths; None in a captured step, where only the device knows them
     # Which sequences, and which rows of the batch; None: all of them.
     sequences: Tensor | None  # int64
     rows: Tensor | None  # int64
@@ -44,9 +45,12 @@ class Portion:
 def split(batch: RaggedBatch, window: int | None, starts: tuple[int, ...] | None) -> list[Portion]:
     """A batch's portions: what gives at most MAX_ROWS rows a sequence, and the others.
 
-    Kernels are told of `starts`, the places that entries are held from, by counting from there.
-    Decided from host numbers alone: asking a device tensor would wait for the device.
+    A captured step is one portion of one row a sequence. Kernels are told of `starts`, the places
+    that entries are held from, by counting from there. Decided from host numbers alone: asking a
+    device tensor would wait for the device.
     """
+    if batch.captured is not None:
+        return [Portion(True, None, None, None, None, batch.causal_block)]
     few = [i for i in range(batch.size) if batch.query_len(i) <= MAX_ROWS]
     if len(few) == batch.size:
         return [_portion(batch, None, True, window, starts)]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.kernels.rope_write.eager import rotate as rotated
+from harness.model.batch import RaggedBatch
 from harness.shape import RopeScaling
 
 
@@ -47,8 +48,15 @@ class RopeTable:
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         self._table = table.to(device, wide)
 
+    def of(self, batch: RaggedBatch) -> tuple[Tensor, Tensor]:
+        """Cosine and sine for a batch's rows, each [T, 1, dim]; [1, 1, dim] when all are equal."""
+        if batch.captured is None:
+            return self.at(batch.positions)
+        cos, sin = self._table[batch.captured].unsqueeze(2).unbind(1)
+        return cos, sin
+
     def at(self, positions: list[int]) -> tuple[Tensor, Tensor]:
-        """Cosine and sine for these positions, each [T, 1, dim]; [1, 1, dim] when all are equal."""
+        """The same for positions that the host knows."""
         first, count = positions[0], len(positions)
         if positions[-1] == first and positions.count(first) == count:
             rows = self._table[first : first + 1]

@@ -9,6 +9,7 @@ from itertools import product
 
 from harness import stack as stacks
 from harness.errors import UnfitError, UsageError, unknown
+from harness.fit import uncapturable
 from harness.model import source as models
 from harness.model.source import ModelSource
 from harness.plan import EnginePlan, Limits
@@ -139,7 +140,8 @@ class _Planner:
         )
         plan = self._plan(case, source) if isinstance(source, ModelSource) else source
         if isinstance(plan, EnginePlan):
-            return Planned(case, plan, None)
+            reason = uncapturable(plan) if case.cuda_graph else None
+            return Planned(case, plan, reason and f"cuda_graph: {reason}")
         return Planned(case, None, str(plan))
 
     def _completed(self, stack: StackSpec, model: str, source: ModelSource) -> StackSpec:

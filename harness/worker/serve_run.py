@@ -94,6 +94,7 @@ def _watch(
     engine.observer = log
     with poisoned():
         served = serve(engine, due, clock)
+    base.forget_captured(engine)
     engine.observer = None
     changed = check_ambient(settled, ambient.state(), name=f"ambient{suffix}")
     with ambient.restored(settled):

@@ -9,6 +9,7 @@ import torch
 
 from harness import registry, stack
 from harness.engine.build import build
+from harness.engine.capture import in_graph
 from harness.errors import UsageError
 from harness.gates.inflation import check_inflation
 from harness.gates.judgement import Bench
@@ -45,7 +46,15 @@ class Ground:
     def engine(self) -> Any:
         """A new engine. It loads its weights itself: one that damages them must not damage the
         references' too."""
-        return build(self.plan, self.source, device=self.job.device, seed=WEIGHTS_SEED)
+        capture = in_graph if self.job.case.cuda_graph else None
+        return build(
+            self.plan, self.source, device=self.job.device, seed=WEIGHTS_SEED, capture=capture
+        )
+
+    def forget_captured(self, engine: Any) -> None:
+        """After a repetition in poisoned memory: its captured steps would go on poisoning."""
+        if self.job.case.cuda_graph:
+            engine.forget_captured()
 
 
 def prepare(job: Job) -> Ground:

@@ -118,6 +118,8 @@ def measure(ready: Ready, notes: Notes) -> None:
         else "the gated repetition beyond the shortest warm-up, its watching included",
     }
     notes.telemetry["sampling"] = _said(sampled, job)
+    if job.case.cuda_graph:
+        notes.telemetry["graphs"] = ready.engine.runner.graphs.counters()
     peak = ready.peak.read()
     bytes_held = ready.engine.memory()
 
@@ -173,6 +175,7 @@ def _watch(
     engine.observer = log
     with poisoned():
         trace = drive(engine, prompts, point.new_tokens, clock)
+    base.forget_captured(engine)
     engine.observer = None
     changed = check_ambient(settled, ambient.state(), name=f"ambient{suffix}")
     with ambient.restored(settled):

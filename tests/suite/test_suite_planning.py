@@ -253,3 +253,15 @@ def test_a_family_calls_multi_query_attention_by_its_name(
     stack: str, names: tuple[str, ...]
 ) -> None:
     assert parse(stack).member_names == names
+
+
+def test_a_stack_whose_steps_cannot_be_captured_is_a_row_that_says_why(
+    load_text: LoadText,
+) -> None:
+    suite = override(load_text(), ["measure.cuda_graph=true", "backend=triton"])
+    assert all(entry.unsupported is None for entry in cases(suite, "cuda"))
+    suite = override(suite, ["stacks=mha,mha+recompute"])
+    found = {entry.case.label: entry.unsupported for entry in cases(suite, "cuda")}
+    assert found["mha"] is None
+    assert (found["mha+recompute"] or "").startswith("cuda_graph: without a cache every step")
+    assert all(entry.case.cuda_graph for entry in cases(suite, "cuda"))
