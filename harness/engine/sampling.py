@@ -6,13 +6,14 @@ preemption, nor on how many tokens were proposed before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 import torch
 from torch import Tensor
 
 from harness.engine.request import Sampling
+from harness.kernels.sample import eager
 
 _MASK = (1 << 64) - 1
 
@@ -50,17 +51,7 @@ def probabilities(logits: Tensor, samplings: Sequence[Sampling]) -> Tensor:
 
     Rows with temperature 0 get all their mass on the largest logit.
     """
-    temperatures = torch.tensor(
-        [s.temperature if s.temperature > 0 else 1.0 for s in samplings],
-        dtype=torch.float64,
-        device=logits.device,
-    )
-    # From the largest logit down and by division: no temperature, however small, overflows.
-    scaled = logits.double()
-    scaled = (scaled - scaled.max(-1, keepdim=True).values) / temperatures[:, None]
-    if any(s.top_k > 0 or s.top_p < 1.0 for s in samplings):
-        scaled = _truncated(scaled, samplings)
-    result = torch.softmax(scaled, -1)  # [R, V]
+    result = torch.softmax(eager.scaled(logits, *_settings(logits, samplings)), -1)  # [R, V]
     for row, s in enumerate(samplings):
         if s.temperature <= 0:
             result[row] = 0.0
@@ -68,33 +59,11 @@ def probabilities(logits: Tensor, samplings: Sequence[Sampling]) -> Tensor:
     return result
 
 
-def _truncated(scaled: Tensor, samplings: Sequence[Sampling]) -> Tensor:
-    """Logits with everything outside top-k and top-p at minus infinity."""
-    ordered, order = scaled.sort(stable=True, dim=-1, descending=True)  # [R, V]
-    vocab = scaled.shape[-1]
-    device = scaled.device
-    counts = [min(s.top_k, vocab) if s.top_k > 0 else vocab for s in samplings]
-    k = torch.tensor(counts, device=device)
-    ordered = ordered.masked_fill(
-        torch.arange(vocab, device=device)[None] >= k[:, None], -torch.inf
-    )
-    # Above one where off: rounded sums must not cut a row's tail because its neighbour has a top_p.
-    limits = [s.top_p if s.top_p < 1.0 else torch.inf for s in samplings]
-    p = torch.tensor(limits, dtype=torch.float64, device=device)
-    mass = torch.softmax(ordered, -1)
-    # A token stays while the mass before it is below p; the first one always stays.
-    before = mass.cumsum(-1) - mass
-    ordered = ordered.masked_fill((before >= p[:, None]) & (before > 0), -torch.inf)
-    return torch.full_like(scaled, -torch.inf).scatter(-1, order, ordered)
-
-
 def draw(distribution: Tensor, numbers: Sequence[float]) -> list[int]:
     """Tokens by inverting the cumulative distribution [R, V] at these numbers in [0, 1), R."""
-    cumulative = distribution.double().cumsum(-1)  # [R, V]
-    at = torch.tensor(numbers, dtype=torch.float64, device=distribution.device)[:, None]
-    # Rounding may leave the last sum just below one; scaling by it keeps every number inside.
-    found = torch.searchsorted(cumulative, at * cumulative[:, -1:], right=True)
-    return [int(token) for token in found[:, 0].clamp(max=distribution.shape[-1] - 1).tolist()]
+    at = torch.tensor(numbers, dtype=torch.float64, device=distribution.device)
+    found: list[int] = eager.draw(distribution.double(), at).tolist()
+    return found
 
 
 def sample(
@@ -102,16 +71,39 @@ def sample(
     samplings: Sequence[Sampling],
     positions: Sequence[int],
     purpose: Purpose = Purpose.TARGET,
+    *,
+    kernel: Callable[..., Tensor] = eager.sample,
 ) -> list[int]:
-    """One token a row of logits [R, V]; `positions` are the places of the tokens to come."""
-    tokens: list[int] = logits.argmax(-1).tolist()
-    rows = [row for row, s in enumerate(samplings) if s.temperature > 0]
-    if rows:
-        chosen = [samplings[row] for row in rows]
-        distribution = probabilities(logits[rows], chosen)
-        numbers = [
-            uniform(s.seed, positions[row], purpose) for row, s in zip(rows, chosen, strict=True)
+    """One token a row of logits [R, V]; `positions` are the places of the tokens to come.
+
+    Args:
+        kernel: an implementation of `harness.kernels.sample`.
+    """
+    settings: tuple[Tensor | None, ...] = (None, None, None)
+    numbers = None
+    if any(s.temperature > 0 for s in samplings):
+        settings = _settings(logits, samplings)
+        drawn = [
+            uniform(s.seed, position, purpose)
+            for s, position in zip(samplings, positions, strict=True)
         ]
-        for row, token in zip(rows, draw(distribution, numbers), strict=True):
-            tokens[row] = token
+        numbers = torch.tensor(drawn, dtype=torch.float64, device=logits.device)
+    tokens: list[int] = kernel(logits, *settings, numbers).tolist()
     return tokens
+
+
+def _settings(
+    logits: Tensor, samplings: Sequence[Sampling]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Temperatures, top_k and top_p of each row, [R]; None where no row has one."""
+    device, most = logits.device, logits.shape[-1]
+    temperatures = torch.tensor(
+        [s.temperature for s in samplings], dtype=torch.float64, device=device
+    )
+    top_k = top_p = None
+    if any(s.top_k > 0 for s in samplings):
+        # Any number of digits is a fine top_k, and none that a tensor holds.
+        top_k = torch.tensor([min(s.top_k, most) for s in samplings], device=device)
+    if any(s.top_p < 1.0 for s in samplings):
+        top_p = torch.tensor([s.top_p for s in samplings], dtype=torch.float64, device=device)
+    return temperatures, top_k, top_p

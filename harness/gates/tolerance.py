@@ -141,6 +141,24 @@ def check_numeric(
     ]
 
 
+def check_output(
+    output: Tensor, trusted: Tensor, exact: Tensor, *, name: str = "numeric"
+) -> list[GateResult]:
+    """An output of a kernel held to its reference's: `check_numeric`, in the dtype of `trusted`.
+
+    Whole numbers, tokens say, must be the reference's: `<name>_whole`.
+    """
+    if exact.is_floating_point():
+        return check_numeric(output, trusted, exact, trusted.dtype, name=name)
+    name = f"{name}_whole"
+    if output.shape != exact.shape or output.dtype != exact.dtype:
+        told = f"{list(output.shape)} {output.dtype}, not {list(exact.shape)} {exact.dtype}"
+        return [failed(name, "numbers", told)]
+    different = int((output != exact).sum())
+    detail = f"{different} of {exact.numel()} numbers differ"
+    return [verdict(name, different, 0, "numbers", detail)]
+
+
 def _shuffled(exact: Tensor) -> Tensor:
     """The same numbers in another order, always the same one."""
     generator = torch.Generator(exact.device).manual_seed(0)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.gates.tolerance import check_numeric
+from harness.gates.tolerance import check_output
 from harness.gates.verdict import failed
 from harness.kernel import KernelSpec, outputs
 from harness.run import GateResult
@@ -63,7 +63,7 @@ class Right:
         found = []
         for i, (output, low, high) in enumerate(zip(given, self.trusted, self.exact, strict=True)):
             name = f"numeric{suffix}" if i == 0 else f"numeric_output{i}{suffix}"
-            found += check_numeric(output, low, high, low.dtype, name=name)
+            found += check_output(output, low, high, name=name)
         return found
 
 

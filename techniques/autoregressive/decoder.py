@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from harness.engine.decoder import Proposal, Verdict
 from harness.engine.request import Sequence
 from harness.engine.runner import Runner
 from harness.engine.sampling import sample
+from harness.kernels.sample import eager
 from harness.plan import EnginePlan
 from harness.technique import TechniqueOptions
 
@@ -26,7 +29,9 @@ class Autoregressive:
         plan: EnginePlan,
         options: TechniqueOptions | None = None,
     ) -> None:
-        pass
+        del runner, plan, options
+        # Replaced by the backend's when an engine is built.
+        self.operations: dict[str, Callable[..., Tensor]] = {"sample": eager.sample}
 
     def certain(self, sequence: Sequence) -> int:
         """Every token of a sequence is final."""
@@ -53,7 +58,10 @@ class Autoregressive:
         del proposals, hidden
         rows = torch.cat(logits) if len(logits) > 1 else logits[0]  # [B, V]
         tokens = sample(
-            rows, [s.request.sampling for s in sequences], [len(s.tokens) for s in sequences]
+            rows,
+            [s.request.sampling for s in sequences],
+            [len(s.tokens) for s in sequences],
+            kernel=self.operations["sample"],
         )
         return [Verdict([token], []) for token in tokens]
 

@@ -46,28 +46,35 @@ def main() -> int:
 
 
 def judged(spec: KernelSpec, sample: int | None, workers: int) -> list[str]:
-    """Faults of one kernel's mutation test, printed below its line."""
+    """Faults of one kernel's mutation test, printed as they are found."""
     begun = _seconds()
     whole, listed = generated(spec), equivalents(spec.name)
     known = {each.key for name in registry.kernel_names() for each in equivalents(name)}
-    faults = [f"listed and not generated any more: {_told(each)}" for each in _stale(listed, whole)]
+    faults: list[str] = []
+
+    def say(fault: str) -> None:
+        faults.append(fault)
+        print(f"  {fault}", flush=True)
+
+    for each in _stale(listed, whole):
+        say(f"listed and not generated any more: {_told(each)}")
     chosen = whole if sample is None else sorted(whole, key=_drawn)[:sample]
     endings: Counter[str] = Counter()
     own = {each.key for each in listed}
     for fate in Judge(spec).fates(chosen, workers):
         endings[fate.ending] += 1
         if not fate.killed and fate.mutant.key not in known:
-            faults.append(f"survives: {_told(fate.mutant)}")
+            say(f"survives: {_told(fate.mutant)}")
         if fate.killed and fate.mutant.key in own:
-            faults.append(f"listed as equivalent and {fate.ending}: {_told(fate.mutant)}")
+            say(f"listed as equivalent and {fate.ending}: {_told(fate.mutant)}")
     survived = endings.pop("survived", 0)
     killed = sum(endings.values())
     how = ", ".join(f"{number} {ending}" for ending, number in endings.most_common())
     print(
         f"{spec.name}: {len(chosen)} of {len(whole)} mutants, {killed} killed ({how}), {survived} "
-        f"survived, {len(faults)} faults, {_seconds() - begun:.0f} CPU s"
+        f"survived, {len(faults)} faults, {_seconds() - begun:.0f} CPU s",
+        flush=True,
     )
-    print("".join(f"  {fault}\n" for fault in faults), end="", flush=True)
     return faults
 
 

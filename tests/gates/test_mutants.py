@@ -1,4 +1,4 @@
-"""Mutants of a made-up kernel: each rule finds its places, the rest of the source stays as it was."""
+"""Mutants of a made-up kernel: each rule finds its places, all else stays as it was."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""Inputs of sampling, and the one place where they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from harness.kernels.sample.eager import scaled
+
+
+class Inputs(NamedTuple):
+    """The arguments of every implementation, in order."""
+
+    logits: Tensor  # [R, V]
+    temperatures: Tensor | None  # [R] float64
+    top_k: Tensor | None  # [R] int64
+    top_p: Tensor | None  # [R] float64
+    numbers: Tensor | None  # [R] float64
+
+
+def make(
+    shape: Mapping[str, int], dtype: torch.dtype, generator: torch.Generator, device: str = "cpu"
+) -> Inputs:
+    """Draw inputs of a shape of the spec: rows of all kinds, one of five greedy.
+
+    On device "meta" nothing is drawn. With equal logits all other numbers are eighths, and sums
+    meet their bounds exactly; else they lie as far from them as they can.
+    """
+    R, V, flat = shape["R"], shape["V"], shape["flat"]
+    if device == "meta":
+        return Inputs(
+            torch.empty(R, V, dtype=dtype, device=device),
+            *(
+                torch.empty(R, dtype=kind, device=device) if wanted else None
+                for wanted, kind in (
+                    (not shape["greedy"], torch.float64),
+                    (shape["k"], torch.int64),
+                    (shape["p"], torch.float64),
+                    (not shape["greedy"], torch.float64),
+                )
+            ),
+        )
+    where = generator.device
+    logits = 3 * torch.randn(R, V, generator=generator, device=where)
+    if shape["ties"]:
+        # Zeros of both signs are equal.
+        logits = (logits / 2).round()
+    if flat:
+        logits = torch.full_like(logits, -1.5)
+    logits = logits.to(device, dtype)
+    if shape["strided"]:
+        logits = torch.cat([logits, logits + 9], dim=1)[:, :V]
+    if shape["greedy"]:
+        return Inputs(logits, None, None, None, None)
+    row = torch.arange(R, device=where)
+
+    def uniform() -> Tensor:
+        drawn = torch.rand(R, dtype=torch.float64, generator=generator, device=where)
+        return (drawn * 8).floor() / 8 if flat else drawn
+
+    temperatures = torch.where(row % 5 == 4, 0.0, 0.2 + 1.5 * uniform())
+    temperatures[3::7] = 1e-300
+    # Many and few, one, more than there are, none.
+    k = 1 + (uniform() ** 3 * V / 2).long()
+    k[2::8], k[5::8], k[6::8] = 1, V + 7, 0
+    p, numbers = uniform(), uniform()
+    tops = k if shape["k"] else None
+    if flat:
+        numbers[2::6] = 1 - 2.0**-53
+    else:
+        # In the middle of what gives the same token, so that no rounding decides.
+        logs = scaled(logits.to(where), temperatures, tops, None)
+        p = _middle(logs.exp().sort(-1, descending=True).values, p)
+    p[1::8], p[4::8] = 0.0, 1.0
+    if not flat:
+        logs = scaled(logits.to(where), temperatures, tops, p if shape["p"] else None)
+        numbers = _middle(logs.exp(), numbers)
+    drawn = [temperatures, tops, p if shape["p"] else None, numbers]
+    return Inputs(logits, *(None if each is None else each.to(device) for each in drawn))
+
+
+def _middle(weights: Tensor, shares: Tensor) -> Tensor:
+    """Shares [R] of the sums of weights [R, V], each moved to the middle of the weight it meets."""
+    sums = weights.cumsum(-1)
+    whole = sums[:, -1:]
+    met = torch.searchsorted(sums, shares[:, None] * whole, right=True).clamp(max=sums.shape[1] - 1)
+    return ((sums - weights / 2).gather(1, met) / whole)[:, 0]
