@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
                 raise typer.Exit(interruption.exit_code) from None
         _print(old, new, row, hardware)
         if store:
-            _store(db, row, hardware, old, new)
+            _store(db, row, hardware, old, new, job)
         if new.status != "ok":
             raise typer.Exit(ExitCode.NEGATIVE)
 
@@ -67,6 +67,7 @@ def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:
     """The job of the stored run: its sweep's suite and command line say how it was measured."""
     from harness import registry
     from harness.hardware.calibration import stored
+    from harness.hardware.ceilings import InForce
     from harness.suite import Suite, document, override, with_profile
     from harness.sweep.resume import given
     from harness.worker.job import Job
@@ -76,6 +77,7 @@ def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:
     name = f"the suite of sweep {row.id}"
     suite = override(Suite.of(document.read(row.suite_text, name)), given(row.argv, "--set"))
     laid = with_profile(suite, row.hardware.profile)
+    threads, limits = old.case.threads, row.ceilings or InForce()
     return Job(
         case=old.case,
         measure=laid.measure,
@@ -85,7 +87,9 @@ def _job(old: StoredRun, row: SweepRow, hardware: HardwareRow) -> Job:
         order_slot=old.record.order_slot,
         device=hardware.kind,
         plugin_paths=tuple(plugin_paths),
-        ceilings=stored(row.hardware, old.case.threads, (old.case.dtype,)),
+        # A sweep of an older harness did not keep its own.
+        ceilings=limits.measured.get(threads) or stored(row.hardware, threads, (old.case.dtype,)),
+        datasheet=limits.datasheet,
         slo=laid.slo,
     )
 
@@ -121,9 +125,10 @@ def _row(name: str, before: float | None, after: float | None) -> Row:
 
 
 def _store(
-    db: str | None, row: SweepRow, hardware: HardwareRow, old: StoredRun, new: RunRecord
+    db: str | None, row: SweepRow, hardware: HardwareRow, old: StoredRun, new: RunRecord, job: Job
 ) -> None:
     """Store the run as a sweep of one run, which no result of the old sweep mixes with."""
+    from harness.hardware.ceilings import InForce
     from harness.hardware.revision import revision
     from harness.store import SweepStart, open_store
     from harness.sweep.session import surroundings
@@ -138,6 +143,10 @@ def _store(
         hardware=hardware,
         environment=surroundings(),
         revision=revision(),
+        ceilings=InForce(
+            measured={} if job.ceilings is None else {old.case.threads: job.ceilings},
+            datasheet=job.datasheet,
+        ),
     )
     with open_store(db) as opened:
         sweep_id = opened.begin_sweep(start)

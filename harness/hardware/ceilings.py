@@ -67,3 +67,14 @@ class Ceilings(Record):
                 "cache_bandwidth_bytes_per_s": max(rates, default=None),
             }
         )
+
+
+class InForce(Record):
+    """The limits that judge one sweep, and that its fractions are fractions of.
+
+    What is kept with the hardware only ever rises, so a fraction of a later sweep may be lower for
+    the same time: each is read with its own sweep's limits.
+    """
+
+    measured: dict[int, Ceilings] = Field(default_factory=dict)  # by threads
+    datasheet: Ceilings | None = None  # where there is one, it decides and `measured` warns

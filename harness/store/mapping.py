@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import UsageError
+from harness.hardware.ceilings import InForce
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
 from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import models
@@ -152,6 +153,7 @@ def sweep_of(row: models.Sweep, runs: int) -> SweepRow:
         return SweepRow(
             **_fields(row, (*plain, "ended_at", "status")),
             argv=tuple(row.argv),
+            ceilings=None if row.ceilings is None else InForce.model_validate(row.ceilings),
             hardware=hardware_of(row.hardware),
             environment=EnvironmentRow(**_fields(row.environment, EnvironmentRow.model_fields)),
             revision=row.revision

@@ -96,6 +96,8 @@ class Sweep(Base):
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"))
     revision_id: Mapped[int | None] = mapped_column(ForeignKey("revision.id"))
+    # Limits in force; those of the hardware's row may have risen since. NULL: not recorded.
+    ceilings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
     hardware: Mapped[Hardware] = relationship()
     environment: Mapped[Environment] = relationship()

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from pydantic import AwareDatetime, Field
 
+from harness.hardware.ceilings import InForce
 from harness.hardware.identity import EnvironmentRow, HardwareRow, RevisionRow
 from harness.records import Record
 from harness.run import RunRecord
@@ -50,6 +51,7 @@ class SweepStart(Record):
     hardware: HardwareRow
     environment: EnvironmentRow
     revision: RevisionRow | None = None  # None: not a git checkout
+    ceilings: InForce | None = None  # None: not recorded, or nothing was measured
 
 
 class SweepRow(SweepStart):

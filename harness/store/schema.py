@@ -20,7 +20,7 @@ from harness.store.faults import shown, told
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0002"  # the newest file in migrations/versions (a test compares)
+HEAD = "0003"  # the newest file in migrations/versions (a test compares)
 _VERSION_TABLE = "alembic_version"
 # One of ours to all servers that know advisory locks: upgrades at the same time queue up.
 _UPGRADE_LOCK = 0x6861726E  # "harn"

@@ -47,6 +47,7 @@ class Store:
             values = {
                 **{name: getattr(start, name) for name in plain},
                 "argv": list(start.argv),
+                "ceilings": start.ceilings and start.ceilings.model_dump(mode="json"),
                 "status": "running",
                 "hardware_id": _place_hardware(connection, start.hardware),
                 "environment_id": _place_environment(connection, start.environment),

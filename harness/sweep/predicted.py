@@ -23,7 +23,11 @@ def store_predictions(
     """Store what every case would take on every device. Again the same changes nothing."""
     for target in targets:
         beside = start.model_copy(
-            update={"uid": beside_uid(start.uid, target.name), "hardware": target.row}
+            update={
+                "uid": beside_uid(start.uid, target.name),
+                "hardware": target.row,
+                "ceilings": None,
+            }
         )
         sweep_id = store.begin_sweep(beside)
         for slot, planned in enumerate(cases):

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from harness.hardware.calibration import calibrate, stored, with_ceilings
-from harness.hardware.ceilings import Ceilings
+from harness.hardware.ceilings import Ceilings, InForce
 from harness.hardware.environment import environment
 from harness.hardware.identity import EnvironmentRow, HardwareRow
 from harness.hardware.revision import revision
@@ -97,7 +97,13 @@ def run_sweep(
         # A resumed sweep keeps the limits that it began with.
         anew = resumed is None
         with_limits = calibrated(start.hardware, order.cases, progress.note, limits, anew=anew)
-        start = start.model_copy(update={"hardware": with_limits})
+        kept_limits = None if resumed is None else resumed.ceilings
+        start = start.model_copy(
+            update={
+                "hardware": with_limits,
+                "ceilings": kept_limits or in_force(order, with_limits),
+            }
+        )
         plan = plan_of(order, start)
         with Interruption() as interruption:
             if resumed is not None:
@@ -142,7 +148,14 @@ def begin(order: Order, hardware: HardwareRow) -> SweepStart:
         hardware=hardware,
         environment=surroundings(),
         revision=revision(),
+        ceilings=in_force(order, hardware),
     )
+
+
+def in_force(order: Order, hardware: HardwareRow) -> InForce:
+    """The limits that judge these cases on this hardware."""
+    measured = known_ceilings(hardware, order.cases)
+    return InForce(measured=measured, datasheet=order.datasheet)
 
 
 def surroundings() -> EnvironmentRow:
@@ -154,8 +167,7 @@ def surroundings() -> EnvironmentRow:
 def plan_of(order: Order, start: SweepStart) -> SweepPlan:
     """What the sweep is going to do on this hardware."""
     laid = with_profile(order.suite, order.profile)
-    hardware = start.hardware
-    ceilings = known_ceilings(hardware, order.cases)
+    hardware, limits = start.hardware, start.ceilings or InForce()
     on_cpu = hardware.kind == "cpu"
     return SweepPlan(
         cases=order.cases,
@@ -164,9 +176,9 @@ def plan_of(order: Order, start: SweepStart) -> SweepPlan:
         seed=start.seed,
         device=hardware.kind,
         plugin_paths=order.plugin_paths,
-        ceilings=ceilings,
-        datasheet=order.datasheet,
-        expected=expect(order.cases, laid.measure, hardware.kind, ceilings),
+        ceilings=limits.measured,
+        datasheet=limits.datasheet,
+        expected=expect(order.cases, laid.measure, hardware.kind, limits.measured),
         available_bytes=available_bytes() if on_cpu else hardware.memory_bytes,
         budget_s=order.budget_s,
         clock=order.clock,

@@ -5,6 +5,7 @@ from types import ModuleType
 
 from rich.console import Console
 
+from harness.hardware.ceilings import Ceilings, InForce
 from harness.report.run_view import print_run
 from harness.store.rows import StoredRun
 
@@ -50,3 +51,12 @@ def test_a_metric_of_another_registry_is_shown_with_its_plain_number(
     of = example_sweep.case("mha")
     record = example_sweep.record(of, metrics={"from_the_future": 12.5})
     assert "12.5" in _shown(example_sweep, StoredRun(1, of, record))
+
+
+def test_the_limits_in_force_are_shown(example_sweep: ModuleType) -> None:
+    of = example_sweep.case("mha")
+    limits = Ceilings(bandwidth_bytes_per_s=16.4e9, flops_per_s={"float32": 218e9}, source="mine")
+    row = example_sweep.row().model_copy(update={"ceilings": InForce(measured={1: limits})})
+    out = io.StringIO()
+    print_run(Console(file=out, width=100), StoredRun(1, of, example_sweep.record(of)), row)
+    assert "memory 16.4 GB/s, float32 218 GFLOP/s, mine" in out.getvalue()

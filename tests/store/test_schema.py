@@ -14,6 +14,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from harness.errors import InfrastructureError, UsageError
+from harness.hardware.ceilings import Ceilings, InForce
 from harness.run import RunRecord
 from harness.store import SweepStart, migrations, open_reader, open_store, schema
 from harness.suite.case import Case
@@ -145,6 +146,19 @@ def test_a_later_migration_can_rebuild_a_table_that_others_point_to(
         schema.migrate(store.engine, schema.HEAD)
     with open_reader(url) as reader:
         assert [run.record for run in reader.runs(1)] == [make_run(make_case())]
+
+
+def test_a_sweep_of_before_limits_were_kept_has_none(url: str, make_sweep: MakeSweep) -> None:
+    limit = Ceilings(bandwidth_bytes_per_s=1e10, flops_per_s={}, source="measured")
+    kept = make_sweep(ceilings=InForce(measured={1: limit}))
+    with open_store(url) as store:
+        store.begin_sweep(kept)
+        schema.migrate(store.engine, "0002")
+        schema.migrate(store.engine)
+    with open_reader(url) as reader:
+        (row,) = reader.sweeps()
+    assert row.ceilings is None
+    assert row.hardware == kept.hardware
 
 
 _AFTER = f"""

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError
+from harness.hardware.ceilings import Ceilings, InForce
 from harness.run import GateResult, MetricValue, RunRecord, SampleSet
 from harness.store import Source, SweepStart, open_reader, open_store
 from harness.suite.case import Case
@@ -41,7 +42,11 @@ def test_a_run_comes_out_as_it_went_in(
 
 
 def test_a_sweep_comes_out_as_it_went_in(url: str, make_sweep: MakeSweep) -> None:
-    start = make_sweep(started_at=datetime(2026, 3, 1, 23, 0, tzinfo=timezone(timedelta(hours=2))))
+    limit = Ceilings(bandwidth_bytes_per_s=1e10, flops_per_s={"float32": 1e11}, source="measured")
+    start = make_sweep(
+        started_at=datetime(2026, 3, 1, 23, 0, tzinfo=timezone(timedelta(hours=2))),
+        ceilings=InForce(measured={1: limit, 4: limit}, datasheet=limit),
+    )
     with open_store(url) as store:
         sweep_id = store.begin_sweep(start)
         with open_reader(url) as reader:
