@@ -53,7 +53,6 @@ def assemble(
     assert plan.scheduler is not None
     decoder = plan.decoder.make(runner, plan)
     _equip(decoder, plan, runner.model)
-    _equip(decoder, plan, runner.model)
     scheduler = plan.scheduler.make(plan)
     return plan.engine.make(runner, decoder, scheduler, plan.limits.max_tokens)
 
