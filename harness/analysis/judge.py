@@ -3,9 +3,9 @@
 The one place where the harness decides that: `harness compare` and the colours of a report's table
 both ask here. A row has changed for the worse when its change is a discovery among all rows in that
 direction (Benjamini and Hochberg, q = 0.01), by a t test on the pairs' logarithms with noise pooled
-over the metric's cases, and when its own 95 % interval lies beyond the margin. It is the same when
-that interval lies within the margin, on both sides. All else is unknown, with the smallest change
-that this many pairs would have shown.
+over the metric's cases where they have it in common, and when its own 95 % interval lies beyond the
+margin. It is the same when that interval lies within the margin, on both sides. All else is
+unknown, with the smallest change that this many pairs would have shown.
 
 A rank test is no help on the few pairs that a sweep can afford: with n pairs its smallest p is
 2**-n, and one case among 200 needs 5e-5. What it would guard against, five pairs that agree by
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from harness.analysis.discovery import Q, discoveries
 from harness.analysis.intervals import CONFIDENCE, mean
-from harness.analysis.pooling import Variance, pooled
-from harness.analysis.student import quantile, upper_tail
+from harness.analysis.pooling import Noise, Variance, pooled
+from harness.analysis.student import mixed_quantile, quantile
 from harness.analysis.verdict import VerdictName
 
 MARGIN = 0.01  # a change that nobody would act on
@@ -75,6 +75,7 @@ class Ruling:
     smallest: float | None = None  # 0.03: a change of 3 % would have been seen
     sd: float | None = None  # of one pair's logarithm, pooled over the metric's cases
     prior_dof: float = 0.0  # what pooling added to the pairs' own degrees of freedom
+    alone: float = 0.0  # probability that the row's noise is unlike the others'
     spent: tuple[float, float] = (1.0, 1.0)  # (worse, better), for the next look
 
 
@@ -91,18 +92,24 @@ def judge(rows: Sequence[Evidence], rules: Rules | None = None) -> list[Ruling]:
     spent = dict(zip(tested, zip(worse, better, strict=True), strict=True))
     rulings = []
     for i, row in enumerate(rows):
-        variance = noise[i]
-        if variance is None:
+        known = noise[i]
+        if known is None:
             rulings.append(_without_noise(row, rules))
             continue
         rulings.append(
-            _ruling(row, variance, fallen[i], risen[i], spent[i], max(len(tested), 1), rules)
+            _ruling(row, known, fallen[i], risen[i], spent[i], max(len(tested), 1), rules)
         )
     return rulings
 
 
 def smallest_change(
-    sd: float, n: int, prior_dof: float, family: int, rules: Rules, share: float = 1.0
+    sd: float,
+    n: int,
+    prior_dof: float,
+    family: int,
+    rules: Rules,
+    share: float = 1.0,
+    alone: float = 0.0,
 ) -> float:
     """The change, as a logarithm, that n pairs would find with probability `POWER`.
 
@@ -113,16 +120,17 @@ def smallest_change(
         family: rows that are tested; this one is taken to be the only one that changed.
         rules: what counts as a change.
         share: of the error that the look may spend.
+        alone: probability that the row's noise stands by itself, without those degrees.
     """
     error, dof = sd / math.sqrt(n), n - 1 + prior_dof
-    discovery = quantile(rules.q * share / family, dof) * error
+    discovery = mixed_quantile(rules.q * share / family, dof, n - 1, alone) * error
     clear = rules.least + quantile(rules.tail(share), n - 1) * error
     return max(discovery, clear) + quantile(1 - POWER, dof) * error
 
 
-def _noise(rows: Sequence[Evidence]) -> list[Variance | None]:
-    """The pooled variance of each row's pairs; None where there is none to test with."""
-    found: list[Variance | None] = [None] * len(rows)
+def _noise(rows: Sequence[Evidence]) -> list[Noise | None]:
+    """The noise of each row's pairs; None where there is none to test with."""
+    found: list[Noise | None] = [None] * len(rows)
     for metric in dict.fromkeys(row.metric for row in rows):
         places = [
             i
@@ -130,8 +138,8 @@ def _noise(rows: Sequence[Evidence]) -> list[Variance | None]:
             if row.metric == metric and not row.exact and len(row.logs) > 1
         ]
         own = [_variance(rows[i].logs) for i in places]
-        for i, variance in zip(places, pooled(own), strict=True):
-            found[i] = variance
+        for i, noise in zip(places, pooled(own), strict=True):
+            found[i] = noise
     return found
 
 
@@ -141,23 +149,18 @@ def _variance(logs: Sequence[float]) -> Variance:
     return Variance(math.fsum((v - centre) ** 2 for v in logs) / dof, dof)
 
 
-def _p(row: Evidence, variance: Variance | None, sign: int, rules: Rules) -> float:
+def _p(row: Evidence, noise: Noise | None, sign: int, rules: Rules) -> float:
     """P-value of a change in one direction, over this look and the ones before.
 
     A change that does not clear the margin is no candidate, and says so before the family is
     judged. The smallest p over looks, each divided by its share, is a p-value again (Bonferroni).
     """
-    assert variance is not None
+    assert noise is not None
     spent = row.spent[0] if sign < 0 else row.spent[1]
     if not _clears(row, sign, rules):
         return spent
     n = len(row.logs)
-    moved = sign * math.fsum(row.logs) / n
-    if variance.value <= 0:
-        # All pairs agree to the digit, and no other case tells the noise: their signs remain.
-        p = 0.5**n
-    else:
-        p = upper_tail(moved / math.sqrt(variance.value / n), variance.dof)
+    p = noise.upper_tail(sign * math.fsum(row.logs) / n, n)
     return min(spent, p / row.share, 1.0)
 
 
@@ -169,14 +172,14 @@ def _clears(row: Evidence, sign: int, rules: Rules) -> bool:
 
 def _ruling(
     row: Evidence,
-    variance: Variance,
+    noise: Noise,
     fallen: bool,
     risen: bool,
     spent: tuple[float, float],
     family: int,
     rules: Rules,
 ) -> Ruling:
-    n, sd = len(row.logs), math.sqrt(variance.value)
+    n, sd = len(row.logs), math.sqrt(noise.usual.value)
     over = mean(row.logs, 1 - 2 * rules.tail(row.share))
     verdict: VerdictName = "unknown"
     # An earlier look may have found what later pairs took back.
@@ -186,8 +189,12 @@ def _ruling(
         verdict = "improved"
     elif -rules.least <= over.low and over.high <= rules.least:
         verdict = "same"
-    prior = variance.dof - (n - 1)
-    needed = smallest_change(sd, n, prior, family, rules, row.share) if sd > 0 else rules.least
+    prior = noise.usual.dof - (n - 1)
+    needed = (
+        smallest_change(sd, n, prior, family, rules, row.share, noise.alone)
+        if sd > 0
+        else rules.least
+    )
     return Ruling(
         verdict,
         math.exp(over.value),
@@ -198,6 +205,7 @@ def _ruling(
         math.expm1(needed) if needed < 10 else None,
         sd,
         prior,
+        noise.alone,
         spent,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from harness.analysis.judge import Rules, Ruling, smallest_change
 
@@ -15,28 +14,35 @@ MOST = 10_000  # rounds beyond which nobody measures
 
 @dataclass(frozen=True)
 class Noise:
-    """How far the pairs of one metric scatter, as a standard deviation of logarithms."""
+    """How far the pairs of one metric scatter: as in the median case, and as in the noisiest."""
 
     metric: str
-    usual: float  # the median case
-    worst: float
-    prior_dof: float
+    usual: Ruling  # with an sd
+    worst: Ruling
 
 
 def noise(rulings: Sequence[tuple[str, Ruling]]) -> list[Noise]:
     """The noise of each metric from its rulings: (metric, ruling). Rows without noise count not."""
     found = []
     for metric in dict.fromkeys(name for name, _ in rulings):
-        seen = [r for name, r in rulings if name == metric and r.sd]
-        sds = [r.sd for r in seen if r.sd]
-        if sds:
-            prior = median(r.prior_dof for r in seen)
-            found.append(Noise(metric, median(sds), max(sds), prior))
+        seen = sorted((r for name, r in rulings if name == metric and r.sd), key=_sd)
+        if seen:
+            found.append(Noise(metric, seen[len(seen) // 2], seen[-1]))
     return found
 
 
+def forecast(change: float, seen: Ruling, family: int, rules: Rules) -> int | None:
+    """Rounds after which a change of that size would be found in a case with that noise."""
+    return rounds_for(change, _sd(seen), seen.prior_dof, family, rules, seen.alone)
+
+
 def rounds_for(
-    change: float, sd: float, prior_dof: float, family: int, rules: Rules | None = None
+    change: float,
+    sd: float,
+    prior_dof: float,
+    family: int,
+    rules: Rules | None = None,
+    alone: float = 0.0,
 ) -> int | None:
     """Rounds after which a change of that size is found 19 times in 20; None beyond `MOST`.
 
@@ -46,12 +52,13 @@ def rounds_for(
         prior_dof: degrees of freedom that pooling adds to the pairs' own.
         family: rows that are tested together.
         rules: what counts as a change; what is not above its margin is never found.
+        alone: probability that pooling does not hold for the row.
     """
     rules = rules or Rules()
     wanted = math.log1p(change)
 
     def enough(n: int) -> bool:
-        return smallest_change(sd, n, prior_dof, family, rules) <= wanted
+        return smallest_change(sd, n, prior_dof, family, rules, alone=alone) <= wanted
 
     if wanted <= rules.least or not enough(MOST):
         return None
@@ -60,3 +67,8 @@ def rounds_for(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def _sd(ruling: Ruling) -> float:
+    assert ruling.sd is not None, "only rows with noise are asked for it"
+    return ruling.sd

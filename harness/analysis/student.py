@@ -30,11 +30,18 @@ def upper_tail(t: float, dof: float) -> float:
 @lru_cache(maxsize=4096)
 def quantile(tail: float, dof: float) -> float:
     """The t with P(T > t) = tail, for a tail below one half."""
+    return mixed_quantile(tail, dof, dof, 0.0)
+
+
+def mixed_quantile(tail: float, dof: float, other_dof: float, share: float) -> float:
+    """The t with P(T > t) = tail, where T has other degrees of freedom with probability `share`."""
     assert 0 < tail <= 0.5, "an upper tail is at most one half"
     wanted = math.log(tail)
 
     def above(t: float) -> float:
-        return math.log(upper_tail(t, dof)) - wanted
+        own = upper_tail(t, dof)
+        mixed = own if not share else (1 - share) * own + share * upper_tail(t, other_dof)
+        return math.log(mixed) - wanted
 
     low, high = 0.0, 1.0
     at_low = above(low)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from harness.analysis.judge import Rules, Ruling
-from harness.analysis.rounds import CHANGES, noise, rounds_for
+from harness.analysis.rounds import CHANGES, forecast, noise
 from harness.analysis.verdict import Need, Summary, Verdict
 
 
@@ -36,8 +36,8 @@ def needs(seen: Sequence[tuple[str, Ruling]], family: int, rules: Rules) -> tupl
         Need(
             metric=found.metric,
             change=change,
-            usual=rounds_for(change, found.usual, found.prior_dof, family, rules),
-            worst=rounds_for(change, found.worst, found.prior_dof, family, rules),
+            usual=forecast(change, found.usual, family, rules),
+            worst=forecast(change, found.worst, family, rules),
         )
         for found in noise(seen)
         for change in CHANGES

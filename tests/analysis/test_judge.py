@@ -4,12 +4,14 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from statistics import stdev
 
 import pytest
 
 from harness.analysis.discovery import discoveries
 from harness.analysis.intervals import mean
 from harness.analysis.judge import Evidence, Rules, judge
+from harness.analysis.pooling import Variance, pooled
 from harness.analysis.student import upper_tail
 
 # logarithms of `n` pairs of one row
@@ -84,6 +86,38 @@ def test_without_pooling_luck_among_two_states_would_alarm() -> None:
         return any(discoveries(p, q))
 
     assert sum(alarm() for _ in range(60)) > 5
+
+
+def _with_noisy_ones(source: random.Random) -> list[Evidence]:
+    return _family(source, 3, (14, _normal(0.014)), (2, _normal(0.07)))
+
+
+def test_two_noisy_cases_among_quiet_ones_do_not_alarm() -> None:
+    """Three pairs, sixteen rows: each direction may alarm in 1 % of comparisons, both in 2 %."""
+    source = random.Random(7)
+    changed = ("regressed", "improved")
+    alarms = sum(
+        any(r.verdict in changed for r in judge(_with_noisy_ones(source))) for _ in range(250)
+    )
+    assert alarms <= 9
+
+
+def test_noise_drawn_towards_that_of_the_others_alone_would_alarm() -> None:
+    """The twin that takes all cases for alike, as the margin's interval alone does not stop it."""
+    source = random.Random(7)
+
+    def alarm() -> bool:
+        rows = _with_noisy_ones(source)
+        own = [Variance(stdev(row.logs) ** 2, 2) for row in rows]
+        p = []
+        for row, noise in zip(rows, pooled(own), strict=True):
+            over = mean(row.logs)
+            clear = max(over.low, -over.high) > math.log1p(0.01)
+            error = math.sqrt(noise.usual.value / 3)
+            p.append(upper_tail(abs(over.value) / error, noise.usual.dof) if clear else 1.0)
+        return any(discoveries(p))
+
+    assert sum(alarm() for _ in range(250)) > 9
 
 
 def test_many_improvements_do_not_make_a_regression_easier_to_claim() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.analysis.student import beta_quantile, quantile, upper_tail
+from harness.analysis.student import beta_quantile, mixed_quantile, quantile, upper_tail
 
 # scipy 1.17.1, stats.t.sf(t, dof).
 SCIPY = (
@@ -42,6 +42,13 @@ def test_a_quantile_has_its_tail() -> None:
     for dof in (1, 2.5, 19, 400, 1e7):
         for tail in (0.5, 0.025, 1e-9):
             assert upper_tail(quantile(tail, dof), dof) == pytest.approx(tail, rel=1e-9)
+
+
+def test_a_quantile_of_two_distributions_lies_between_theirs() -> None:
+    t = mixed_quantile(1e-4, 40, 2, 0.1)
+    assert 0.9 * upper_tail(t, 40) + 0.1 * upper_tail(t, 2) == pytest.approx(1e-4, rel=1e-9)
+    assert quantile(1e-4, 40) < t < quantile(1e-4, 2)
+    assert mixed_quantile(1e-4, 40, 2, 0.0) == quantile(1e-4, 40)
 
 
 def test_quantiles_of_the_beta_distribution_in_closed_form() -> None:

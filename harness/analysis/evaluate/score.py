@@ -2,7 +2,8 @@
 
 A nightly job looks at every prefix of a series. An alert is a change for the worse that lies more
 than `NEAR` nights from every earlier alert; it hits when it lies within `NEAR` nights of the truth
-and came when something had changed.
+and came when something had changed. Precision counts alerts, recall counts steps: a step that two
+alerts surround, four nights apart, is one step found and no wrong alert.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Score:
     """Counts over trials; shares are properties, None where nothing was counted."""
 
     steps: int  # trials with one
-    hits: int
+    hits: int  # trials whose step was found
+    right: int  # alerts that hit, one or two a step
     false: int  # alerts that hit nothing, in all trials
     quiet_false: int  # those in trials without a step
     quiet_nights: int  # nights in trials without a step
@@ -60,7 +62,7 @@ class Score:
     @property
     def precision(self) -> float | None:
         """Share of alerts that hit."""
-        return _share(self.hits, self.hits + self.false)
+        return _share(self.right, self.right + self.false)
 
     @property
     def recall(self) -> float | None:
@@ -70,7 +72,10 @@ class Score:
     @property
     def f1(self) -> float | None:
         """Harmonic mean of both, over all trials at once."""
-        return _share(2 * self.hits, self.hits + self.false + self.steps)
+        precision, recall = self.precision or 0.0, self.recall
+        if recall is None:
+            return None
+        return 2 * precision * recall / (precision + recall) if recall else 0.0
 
     @property
     def clear_recall(self) -> float | None:
@@ -95,11 +100,12 @@ class Score:
 
 def score(trials: Sequence[Trial], alerts: Alerts, first: int = FIRST) -> Score:
     """Counts over the trials. `first` is how long a history is when it is looked at first."""
-    hits = false = quiet_false = quiet_flagged = clear_hits = 0
+    hits = right = false = quiet_false = quiet_flagged = clear_hits = 0
     delays = []
     for trial, said in zip(trials, alerts, strict=True):
         at = [alert for alert in said if _hits(alert, trial)]
-        wrong = len(said) - len(at)  # a second alert at the truth is neither news nor wrong
+        wrong = len(said) - len(at)
+        right += len(at)
         false += wrong
         if trial.truth is None:
             quiet_false += wrong
@@ -112,6 +118,7 @@ def score(trials: Sequence[Trial], alerts: Alerts, first: int = FIRST) -> Score:
     return Score(
         steps=len(trials) - len(quiet),
         hits=hits,
+        right=right,
         false=false,
         quiet_false=quiet_false,
         quiet_nights=_nights(quiet, first),

@@ -75,6 +75,13 @@ def test_counting_on_alerts_with_a_known_answer() -> None:
     assert found.clear_recall == 0.5
 
 
+def test_two_alerts_around_a_step_are_one_step_found_and_none_is_wrong() -> None:
+    found = score([trial(20), trial(None)], [[Alert(21, 18), Alert(25, 22)], []])
+    assert (found.hits, found.right, found.false) == (1, 2, 0)
+    assert found.precision == found.recall == found.f1 == 1.0
+    assert found.delays == (1,)
+
+
 def test_what_is_near_is_no_news() -> None:
     said = [Alert(10, 8), Alert(11, 9), Alert(12, 11), Alert(13, 12), Alert(14, 8)]
     assert [a.at for a in news(said)] == [8, 12]
