@@ -16,20 +16,28 @@ from harness.measure.serve import Due, Served
 from harness.run import GateResult
 from harness.suite.case import GateSettings
 
+# The longest request that is judged beyond the budget: some faults begin at a block table's or a
+# window's edge, and a trace's short requests never come there.
+LONGEST = 2048
+
 
 def choose_due(due: Sequence[Due], seed: str, budget: int = TOKEN_BUDGET) -> list[Due]:
     """Which requests are judged: in an order by the seed, as many as the references may run over.
 
-    One that is too long by itself is passed over, unless all are.
+    One that is too long by itself is passed over, but for the longest of at most LONGEST tokens.
     """
     order = random.Random(seed).sample(due, len(due))
-    chosen: list[Due] = []
+    within = [each for each in due if _tokens(each) <= LONGEST]
+    chosen = [max(within, key=_tokens) if within else min(due, key=_tokens)]
     for each in order:
-        tokens = len(each.request.prompt) + each.request.max_new_tokens
-        if tokens <= budget:
+        if each is not chosen[0] and _tokens(each) <= budget:
             chosen.append(each)
-            budget -= tokens
-    return chosen or [min(due, key=lambda d: len(d.request.prompt) + d.request.max_new_tokens)]
+            budget -= _tokens(each)
+    return chosen
+
+
+def _tokens(due: Due) -> int:
+    return len(due.request.prompt) + due.request.max_new_tokens
 
 
 def check_served_counts(served: Served, vocab: int, name: str) -> GateResult:
@@ -92,8 +100,9 @@ def check_served(
     if not settings.exactness:
         return Judgement(gates, None, tuple(left_out))
     if any(d.request.sampling.temperature > 0 for d in answered):
-        left_out.append("regret: tokens were sampled")
-    elif not bench.exact_tokens:
+        # Nor do sampled tokens agree with the most likely ones, or mean to.
+        return Judgement(gates, None, (*left_out, "regret: tokens were sampled"))
+    if not bench.exact_tokens:
         left_out.append("regret: the stack is lossy")
     else:
         gates += check_regret(exact, trusted, emitted, bench.dtype, name=f"regret{suffix}", own=own)
