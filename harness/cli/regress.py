@@ -127,7 +127,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Accept the newest night's level of cases: what was before is history."""
         from harness.analysis.history.accepting import newest_levels
-        from harness.analysis.history.series import read
+        from harness.analysis.history.branch import read
         from harness.store import alerts as stored
         from harness.store import open_reader, open_store
 
@@ -157,9 +157,9 @@ def _look(
     """The verdicts of tonight, with what a session bore out, stored unless it is a dry run."""
     from dataclasses import replace
 
+    from harness.analysis.history.branch import read
     from harness.analysis.history.confirmation import bear_out, outcome
     from harness.analysis.history.look import look, with_ids
-    from harness.analysis.history.series import read
     from harness.store import alerts as stored
     from harness.store import open_reader, open_store
 

@@ -17,7 +17,7 @@ import typer
 from sqlalchemy import insert, select, text
 from typer.testing import CliRunner, Result
 
-from harness.analysis.history.series import read
+from harness.analysis.history.branch import read
 from harness.analysis.verdict import Verdict, Verdicts
 from harness.cli import regress
 from harness.errors import UsageError

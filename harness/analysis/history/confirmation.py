@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.analysis.history.series import History
 from harness.analysis.verdict import Change, Verdict, Verdicts
 from harness.errors import UsageError
 from harness.store.alerts import AlertRow
@@ -92,3 +93,29 @@ def outcome(alert: AlertRow, row: Verdict) -> AlertRow:
     if change is None or change.state == alert.state:
         return alert
     return replace(alert, state=change.state, cause=change.cause, reason=row.reason)
+
+
+def sessions(told: Sequence[Verdict], history: History) -> tuple[str, ...]:
+    """For each suite, the commands that bear suspicions out, or do not."""
+    suites = {
+        history.cases[series.key.case_id].hash: history.nights[series.places[-1]]
+        for series in history.series
+        if series.key.case_id in history.cases
+    }
+    asked: dict[tuple[str, str, str], list[str]] = {}
+    for row in told:
+        night = suites.get(row.subject.case_hash)
+        if row.nominated and row.change and row.change.from_revision and night and night.commit:
+            key = (night.suite, row.change.from_revision, night.commit)
+            titles = asked.setdefault(key, [])
+            if row.subject.title not in titles:
+                titles.append(row.subject.title)
+    notes = []
+    for (suite, base, head), titles in asked.items():
+        only = " ".join(f"--only '{title}'" for title in titles)
+        notes.append(
+            f"to bear out {len(titles)} of them: harness compare --run {base[:12]} {head[:12]} "
+            f"{suite} --rounds {PAIRS} {only} --output session.json; "
+            "then: harness regress --confirm session.json"
+        )
+    return tuple(notes)
