@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,8 @@ from harness.hardware.nvml import Gpu
 # Processor time that the hypervisor gave to other machines; 1 % is the precision medians aim at.
 STOLEN_SHARE = 0.01
 AVAILABLE_SHARE = 0.2
+# Of a GPU that does nothing yet: drivers slow devices down from 83 degrees or so.
+WARM_C = 70
 # Clock sources that are read in tens of nanoseconds.
 _QUICK_CLOCKS = (None, "tsc", "kvm-clock", "arch_sys_counter")
 _GIB = 1024**3
@@ -27,8 +30,11 @@ class Finding:
 
 
 def judge(machine: Machine) -> list[Finding]:
-    """Findings in plain words, the processor first, then memory, then each GPU."""
+    """Findings in plain words: what measures, the processor, memory, then each GPU."""
     return [
+        _software(machine),
+        _code(machine),
+        _variables(machine),
         _load(machine),
         _processes(machine),
         _stolen(machine),
@@ -36,8 +42,47 @@ def judge(machine: Machine) -> list[Finding]:
         _frequency(machine),
         _timer(machine),
         _memory(machine),
+        _nodes(machine),
+        _energy(machine),
         *_gpus(machine),
     ]
+
+
+def _software(machine: Machine) -> Finding:
+    s = machine.software
+    known = {"driver": s.driver, "CUDA": s.cuda, "torch": s.torch, "triton": s.triton}
+    versions = [f"{name} {version}" for name, version in known.items() if version]
+    says = ", ".join([*versions, f"Python {s.python}", s.os, *filter(None, [s.container])])
+    if s.torch is None:
+        return Finding("software", "bad", f"{says}; no torch", "install what constraints.txt names")
+    if machine.gpus and s.cuda is None:
+        return Finding(
+            "software", "bad", f"{says}; this torch sees no GPU, and there is one",
+            "install PyTorch's CUDA build of the same version, or sweep with --profile cpu",
+        )  # fmt: skip
+    return Finding("software", "good", says)
+
+
+def _code(machine: Machine) -> Finding:
+    if machine.code is None:
+        return Finding(
+            "code", "note", "not a git checkout", "rows will not say which code was measured"
+        )
+    if machine.code.dirty:
+        return Finding(
+            "code", "note", f"{machine.code.commit[:12]} with uncommitted changes",
+            "commit them, or the row's commit does not reproduce its numbers",
+        )  # fmt: skip
+    return Finding("code", "good", machine.code.commit[:12])
+
+
+def _variables(machine: Machine) -> Finding:
+    if machine.slowing:
+        return Finding(
+            "variables", "bad", f"{', '.join(machine.slowing)}: set for debugging, and slow",
+            "unset them: workers inherit them",
+        )  # fmt: skip
+    return Finding("variables", "good", "none is set that slows programs down")
 
 
 def _load(machine: Machine) -> Finding:
@@ -131,31 +176,74 @@ def _memory(machine: Machine) -> Finding:
     return Finding("memory", "good", says)
 
 
+def _nodes(machine: Machine) -> Finding:
+    nodes = machine.numa_nodes
+    if nodes is not None and nodes > 1:
+        return Finding(
+            "memory nodes", "note", f"{nodes} nodes (NUMA), and memory of another one is slower",
+            "sweep on one: numactl --cpunodebind=0 --membind=0 harness sweep ...",
+        )  # fmt: skip
+    return Finding("memory nodes", "good", "one" if nodes == 1 else "not told")
+
+
+def _energy(machine: Machine) -> Finding:
+    if machine.counts_energy or machine.gpus:
+        return Finding("energy", "good", "a counter is readable")
+    return Finding(
+        "energy", "note", "no counter of the processor (RAPL) is readable",
+        "energy a token stays undefined; where the files exist: "
+        "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj",
+    )  # fmt: skip
+
+
 def _gpus(machine: Machine) -> list[Finding]:
     if not machine.gpus:
         return [Finding("GPU", "note", "NVML shows none", "cases run on the CPU")]
-    return [_gpu(f"GPU {i}", gpu) for i, gpu in enumerate(machine.gpus)]
+    found: list[Finding] = []
+    for i, gpu in enumerate(machine.gpus):
+        found += list(_gpu(f"GPU {i}", gpu)) or [Finding(f"GPU {i}", "good", gpu.name)]
+    return found
 
 
-def _gpu(subject: str, gpu: Gpu) -> Finding:
+def _gpu(subject: str, gpu: Gpu) -> Iterator[Finding]:
     if gpu.slowdowns:
-        return Finding(
+        yield Finding(
             subject, "bad", f"{gpu.name} is slowed down by {', '.join(gpu.slowdowns)}",
             "let it cool, or lock the clocks below what it can hold",
         )  # fmt: skip
     if gpu.processes:
-        return Finding(
+        yield Finding(
             subject, "bad", f"{gpu.processes} processes compute on {gpu.name}", "stop them"
         )
+    if gpu.ecc_errors:
+        yield Finding(
+            subject, "bad", f"{gpu.name} had {gpu.ecc_errors} uncorrected memory errors (ECC)",
+            "its outputs cannot be trusted: have it reset, or replaced where they come back",
+        )  # fmt: skip
+    if gpu.mig:
+        yield Finding(
+            subject, "note", f"{gpu.name} is partitioned (MIG)",
+            "a part is another device than the datasheet's, and its energy is not told",
+        )  # fmt: skip
+    if gpu.temperature_c is not None and gpu.temperature_c >= WARM_C:
+        yield Finding(
+            subject, "note", f"{gpu.name} has {gpu.temperature_c} degrees before anything runs",
+            "let it cool, or look after its air: it will be slowed down early",
+        )  # fmt: skip
     limit, default = gpu.power_limit_w, gpu.default_power_limit_w
     if limit is not None and default is not None and limit < default:
-        return Finding(
+        yield Finding(
             subject, "note", f"{gpu.name} may draw {limit:.0f} W, {default:.0f} W by default",
             "rows are kept apart by their environment; compare within one limit",
         )  # fmt: skip
+    locked, most = gpu.application_sm_mhz, gpu.max_sm_mhz
+    if locked is not None and most is not None and locked < most:
+        yield Finding(
+            subject, "note", f"{gpu.name} has its clock set to {locked} of {most} MHz",
+            "steadier, and slower than the datasheet; rows are kept apart by their environment",
+        )  # fmt: skip
     if gpu.persistence is False:
-        return Finding(
+        yield Finding(
             subject, "note", f"{gpu.name} is not in persistence mode",
             "sudo nvidia-smi -pm 1, or the first case of a sweep waits for the driver",
         )  # fmt: skip
-    return Finding(subject, "good", gpu.name)

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from harness.hardware import nvml
+from harness.hardware import cpu_sensors, nvml
 from harness.hardware.cpu import cpu, governor, read_line, threads_per_core, turbo
+from harness.hardware.environment import environment
+from harness.hardware.identity import EnvironmentRow, RevisionRow
+from harness.hardware.revision import revision
 
 # Of one core. Background daemons stay below; a compiler, a browser tab or another measurement
 # does not.
@@ -46,6 +49,18 @@ class Machine:
     available_bytes: int
     swapped_bytes: int
     gpus: tuple[nvml.Gpu, ...]
+    numa_nodes: int | None
+    counts_energy: bool  # of the processor (RAPL), readable by this user
+    slowing: tuple[str, ...]  # variables set that make programs slower, as NAME=value
+    software: EnvironmentRow
+    code: RevisionRow | None  # None: not a git checkout
+
+
+# What is set for debugging, forgotten, and inherited by every worker.
+_SLOWING = (
+    "CUDA_LAUNCH_BLOCKING", "PYTHONDEVMODE", "PYTHONMALLOC", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "TORCH_SHOW_DISPATCH_TRACE", "TRITON_DEBUG", "TRITON_INTERPRET",
+)  # fmt: skip
 
 
 def observe(variables: Mapping[str, str], watch_seconds: float = _WATCH_SECONDS) -> Machine:
@@ -69,6 +84,15 @@ def observe(variables: Mapping[str, str], watch_seconds: float = _WATCH_SECONDS)
         available_bytes=memory.available,
         swapped_bytes=psutil.swap_memory().used,
         gpus=tuple(nvml.gpus()),
+        numa_nodes=cpu_sensors.numa_nodes(),
+        counts_energy=cpu_sensors.read().energy_uj is not None,
+        slowing=tuple(
+            f"{name}={variables[name]}"
+            for name in _SLOWING
+            if variables.get(name, "0") not in ("0", "")
+        ),
+        software=environment(variables),
+        code=revision(),
     )
 
 

@@ -132,6 +132,11 @@ def test_calibrate_without_the_device_asked_for(monkeypatch: pytest.MonkeyPatch)
 def test_doctor_says_what_it_looked_at_and_exits_by_what_it_found() -> None:
     code, told, _ = run(doctor_command)
     subjects = (
+        "software",
+        "code",
+        "variables",
+        "memory nodes",
+        "energy",
         "load",
         "processes",
         "neighbours",

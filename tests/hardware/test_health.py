@@ -1,10 +1,12 @@
 """What would spoil a measurement: each finding on a machine made up for it, and one real look."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from harness.hardware.health import Finding, judge
+from harness.hardware.identity import EnvironmentRow, RevisionRow
 from harness.hardware.machine import Busy, Machine, observe
 from harness.hardware.nvml import Gpu
 
@@ -23,6 +25,11 @@ QUIET = Machine(
     available_bytes=90,
     swapped_bytes=0,
     gpus=(),
+    numa_nodes=1,
+    counts_energy=True,
+    slowing=(),
+    software=EnvironmentRow(torch="2.13.0", cuda="13.0", python="3.11", os="Linux"),
+    code=RevisionRow(repo="r", commit="c" * 40),
 )
 GPU = Gpu(
     name="H100",
@@ -34,7 +41,12 @@ GPU = Gpu(
     persistence=True,
     slowdowns=(),
     processes=0,
+    mig=False,
+    ecc_errors=0,
+    temperature_c=35,
 )
+PLAIN = EnvironmentRow(torch="2.13.0+cpu", python="3.11", os="Linux")
+DIRTY = RevisionRow(repo="r", commit="c" * 40, dirty=True, diff_hash="d" * 64)
 
 
 def levels(machine: Machine) -> dict[str, str]:
@@ -58,6 +70,10 @@ def test_a_quiet_machine_is_good() -> None:
         ("memory", replace(QUIET, available_bytes=5)),
         ("GPU 0", replace(QUIET, gpus=(replace(GPU, slowdowns=("power limit",)),))),
         ("GPU 0", replace(QUIET, gpus=(replace(GPU, processes=2),))),
+        ("GPU 0", replace(QUIET, gpus=(replace(GPU, ecc_errors=1),))),
+        ("software", replace(QUIET, gpus=(GPU,), software=PLAIN)),
+        ("software", replace(QUIET, software=PLAIN.model_copy(update={"torch": None}))),
+        ("variables", replace(QUIET, slowing=("TRITON_INTERPRET=1",))),
     ],
 )
 def test_what_spoils_a_measurement_is_bad_and_says_what_to_do(
@@ -79,10 +95,38 @@ def test_what_spoils_a_measurement_is_bad_and_says_what_to_do(
         ("memory", replace(QUIET, swapped_bytes=20)),
         ("GPU 0", replace(QUIET, gpus=(replace(GPU, power_limit_w=400.0),))),
         ("GPU 0", replace(QUIET, gpus=(replace(GPU, persistence=False),))),
+        ("GPU 0", replace(QUIET, gpus=(replace(GPU, mig=True),))),
+        ("GPU 0", replace(QUIET, gpus=(replace(GPU, temperature_c=81),))),
+        ("GPU 0", replace(QUIET, gpus=(replace(GPU, application_sm_mhz=1200),))),
+        ("code", replace(QUIET, code=None)),
+        ("code", replace(QUIET, code=DIRTY)),
+        ("memory nodes", replace(QUIET, numa_nodes=2)),
+        ("energy", replace(QUIET, counts_energy=False)),
     ],
 )
 def test_what_only_needs_care_is_a_note(subject: str, machine: Machine) -> None:
     assert levels(machine)[subject] == "note"
+
+
+def test_a_gpu_with_several_faults_is_told_of_all() -> None:
+    worn = replace(GPU, slowdowns=("power brake",), ecc_errors=2, persistence=False)
+    found = [finding for finding in judge(replace(QUIET, gpus=(worn,))) if finding.advice]
+    assert [finding.level for finding in found] == ["bad", "bad", "note"]
+    assert all(finding.subject == "GPU 0" for finding in found)
+
+
+def test_what_is_set_for_debugging_is_seen() -> None:
+    given = {"TRITON_INTERPRET": "1", "CUDA_LAUNCH_BLOCKING": "0", "HOME": "/root"}
+    assert observe(given, watch_seconds=0.01).slowing == ("TRITON_INTERPRET=1",)
+
+
+def test_a_fake_gpu_is_read_whole(fake_nvml: Any) -> None:
+    fake_nvml.mig, fake_nvml.ecc_errors, fake_nvml.temperature_c = [1, 1], 3, 82
+    fake_nvml.processes = []
+    (gpu,) = observe({}, watch_seconds=0.01).gpus
+    assert (gpu.mig, gpu.ecc_errors, gpu.temperature_c, gpu.persistence) == (True, 3, 82, True)
+    told = {f.says for f in judge(replace(QUIET, gpus=(gpu,))) if f.subject == "GPU 0"}
+    assert len(told) == 4  # memory errors, parts, heat, and a limit below the default
 
 
 def test_this_machine_can_be_looked_at() -> None:
