@@ -24,9 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from harness.cost import Cost
+from harness.errors import UnfitError
 from harness.technique import load
 
 
@@ -125,8 +127,16 @@ def implementation(spec: KernelSpec, backend: str) -> tuple[str, Callable[..., A
     """The implementation for a backend and the name to record: ("triton", fn) or ("torch", fn).
 
     A kernel without a Triton form answers "torch" for both backends; the run records that.
+
+    Raises:
+        UnfitError: Triton is wanted and not installed.
     """
     if backend == "triton" and spec.triton is not None:
+        if find_spec("triton") is None:
+            raise UnfitError(
+                "backend 'triton' needs Triton, which is not installed; it exists on Linux: "
+                "pip install -c constraints.txt triton. Backend 'torch' runs without it"
+            )
         return "triton", load(spec.triton)
     return "torch", load(spec.eager)
 

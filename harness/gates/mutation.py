@@ -70,8 +70,9 @@ def _path(module: str) -> Path:
 
 
 def generated(spec: KernelSpec) -> list[Mutant]:
-    """All mutants of a kernel."""
-    return [each for source in sources(spec) for each in mutants(source.module, source.text)]
+    """All mutants of a kernel's own folder: what it takes from another's is judged there."""
+    own = [each for each in sources(spec) if each.module.startswith(f"{_PACKAGE}{spec.name}.")]
+    return [mutant for source in own for mutant in mutants(source.module, source.text)]
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,6 @@ def judged(spec: KernelSpec, sample: int | None, workers: int) -> list[str]:
     """Faults of one kernel's mutation test, printed as they are found."""
     begun = _seconds()
     whole, listed = generated(spec), equivalents(spec.name)
-    known = {each.key for name in registry.kernel_names() for each in equivalents(name)}
     faults: list[str] = []
 
     def say(fault: str) -> None:
@@ -63,7 +62,7 @@ def judged(spec: KernelSpec, sample: int | None, workers: int) -> list[str]:
     own = {each.key for each in listed}
     for fate in Judge(spec).fates(chosen, workers):
         endings[fate.ending] += 1
-        if not fate.killed and fate.mutant.key not in known:
+        if not fate.killed and fate.mutant.key not in own:
             say(f"survives: {_told(fate.mutant)}")
         if fate.killed and fate.mutant.key in own:
             say(f"listed as equivalent and {fate.ending}: {_told(fate.mutant)}")
