@@ -16,6 +16,7 @@ from harness.hardware.ceilings import Ceilings
 HEADROOM = 2.0
 _MIB = 1024**2
 _REPETITIONS = 5
+_SIDES = (4096, 8192)  # of square products
 _INNER = 20  # operations between two events, where one is too short to be timed
 
 
@@ -51,9 +52,9 @@ def measure_gpu(device: torch.device, dtypes: Sequence[str]) -> Ceilings:
 
 
 def _matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
-    """FLOPs a second of square products, the better of two sizes."""
+    """FLOPs a second of square products, the best of some sizes."""
     best = 0.0
-    for n in (4096, 8192):
+    for n in _SIDES:
         a = torch.randn(n, n, device=device).to(dtype)
         best = max(best, _rate(partial(torch.mm, a, a), 2 * n**3))
         # What only vector units compute would take seconds at the next size.
