@@ -145,9 +145,14 @@ def tuned(kernel: str, arch: str, dtype: str, bucket: str) -> Mapping[str, int] 
     return _table(kernel).get((arch, dtype, bucket))
 
 
+def table_file(kernel: str) -> Path:
+    """Where a kernel's tuned table lies, or would: beside the kernel."""
+    return _KERNELS / kernel / "tuned.json"
+
+
 @cache
 def _table(kernel: str) -> Mapping[tuple[str, str, str], Mapping[str, int]]:
-    path = _KERNELS / kernel / "tuned.json"
+    path = table_file(kernel)
     if not path.is_file():
         return MappingProxyType({})
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]

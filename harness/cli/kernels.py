@@ -5,18 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.listing import Database, Row, Table, print_table
-from harness.errors import NothingMeasuredError, UsageError
+from harness.errors import (
+    InfrastructureError,
+    NothingMeasuredError,
+    UsageError,
+    printable,
+    unknown,
+)
 from harness.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from harness.aot.figures import Compiled
     from harness.kernel import KernelSpec
     from harness.run import GateResult
+    from harness.worker.tuning import Tuned
 
 DEFAULT_TARGETS = "sm_80,sm_90,sm_100,gfx942"
 _COLUMNS = (
@@ -31,6 +39,7 @@ def register(app: typer.Typer) -> None:
         name="kernels", help="Compile and tune the Triton kernels.", no_args_is_help=True
     )
     group.command("compile")(compile_)
+    group.command()(tune)
     app.add_typer(group)
 
 
@@ -86,6 +95,85 @@ def compile_(
         raise NothingMeasuredError("nothing was compiled: no configuration fits these targets")
 
 
+def tune(
+    kernel: Annotated[list[str], typer.Argument(metavar="NAME...", help="Kernels to tune.")],
+    target: Annotated[str, typer.Option(help="Only 'local': what is tuned is timed.")] = "local",
+    dtype: Annotated[
+        str, typer.Option(help="Number formats, separated by commas.")
+    ] = "bfloat16,float16",
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the table there, not into the kernel's folder."),
+    ] = None,
+) -> None:
+    """Find the quickest tiles and warps on this machine's GPU, among those that are right.
+
+    Every configuration is held to the reference before it is timed. The rows go to tuned.json in
+    the kernel's folder, by architecture, dtype and bucket of shapes, where its launcher finds them.
+    """
+    if target != "local":
+        raise UsageError(
+            f"--target {printable(target)}: tuning times what it tries, so it can only be done "
+            "on the machine at hand, --target local"
+        )
+    from harness.shape import DTYPE_BYTES
+
+    dtypes = [name.strip() for name in dtype.split(",")]
+    for name in dtypes:
+        if name not in DTYPE_BYTES:
+            raise unknown("dtype", name, DTYPE_BYTES)
+    specs = _specs(kernel)
+    require_triton()
+    if output is not None and len(specs) > 1:
+        raise UsageError("--output takes the table of one kernel; name one")
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InfrastructureError(
+            "there is no GPU on this machine to tune on; kernels run with their defaults, and "
+            "'harness kernels compile' checks those for other targets"
+        )
+    import triton
+
+    from harness.kernel import implementation
+    from harness.launch import table_file
+    from harness.launch import target as found
+    from harness.measure.calls import maker
+    from harness.measure.clock import for_device
+    from harness.worker.tuning import Bench, write
+
+    arch = found(torch.device("cuda", 0)).arch
+    device = torch.cuda.get_device_name(0)
+    about = {"device": device, "torch": torch.__version__, "triton": triton.__version__}
+    for spec in specs:
+        if spec.tuning is None:
+            raise UsageError(f"kernel '{spec.name}' has nothing to tune")
+        call = implementation(spec, "triton")[1]
+        make = maker("cuda", for_device("cuda"))
+        bench = Bench(spec, call, make, arch=arch, device="cuda")
+        rows = []
+        with torch.inference_mode():
+            for row in bench.tune(dtypes, spec.shapes["bench"]):
+                rows.append(row)
+                _print_tuned(spec.name, row)
+        if not rows:
+            raise NothingMeasuredError(f"no configuration of kernel '{spec.name}' is right here")
+        place = output or table_file(spec.name)
+        write(place, rows, about)
+        typer.echo(f"{len(rows)} rows for {arch} are in {place}")
+
+
+def _print_tuned(name: str, row: Tuned) -> None:
+    refused = [each for each in row.tried if each.refused is not None]
+    gain = "" if row.gain is None else f", {row.gain:.2f} times the default's speed"
+    typer.echo(
+        f"{name} {row.dtype} {row.bucket}: {dict(row.config)}{gain}; {len(row.tried)} tried, "
+        f"{len(refused)} refused"
+    )
+    for each in refused:
+        typer.echo(f"  {dict(each.config)}: {each.refused}")
+
+
 def require_triton() -> None:
     """Refuse where Triton is missing, or interprets."""
     from harness.launch import available, interpreted
@@ -107,7 +195,7 @@ def _specs(names: Sequence[str]) -> list[KernelSpec]:
     for spec in specs:
         if names and spec.triton is None:
             raise UsageError(
-                f"kernel '{spec.name}' has no Triton form: there is nothing to compile"
+                f"kernel '{spec.name}' has no Triton form: there is nothing to compile or tune"
             )
     return [spec for spec in specs if spec.triton is not None]
 

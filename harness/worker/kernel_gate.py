@@ -41,10 +41,7 @@ class Kernel:
         On the same inputs drawn anew: a call may have written to its own, where it should or where
         it should not.
         """
-        reference = load(self.spec.reference)
-        plain = self.inputs(number, dtype)
-        exact = outputs(reference(*map(_widened, plain)))
-        return Right(exact, outputs(reference(*plain)))
+        return Right.of(self.spec, self.inputs(number, dtype))
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,13 @@ class Right:
 
     exact: tuple[Tensor, ...]
     trusted: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, spec: KernelSpec, inputs: Any) -> Right:
+        """What the kernel's reference gives for these inputs, which it leaves as they are."""
+        reference = load(spec.reference)
+        exact = outputs(reference(*map(_widened, inputs)))
+        return cls(exact, outputs(reference(*inputs)))
 
     def judge(self, returned: Any, suffix: str = "") -> list[GateResult]:
         """Every output of a call held to the reference's."""
