@@ -15,7 +15,6 @@ import time
 
 from harness.analysis.evaluate.nightly import Setup, planted, quiet
 
-
 MOST_ALARMS, LEAST_FOUND = 0.01, 0.9  # of the nights, and of the slowdowns
 
 
