@@ -97,6 +97,7 @@ def _typical(hardware: HardwareRow, threads: int, dtypes: list[str]) -> Hardware
         typer.echo(f"state        {table.state_bytes_per_s / 1e9:10.1f} GB/s")
         typer.echo(f"launch       {share.launch_seconds * 1e6:10.1f} us")
         typer.echo(f"a step       {share.step_seconds * 1e6:10.1f} us")
+        typer.echo(f"prompts      {share.prompt_seconds * 1e6:10.1f} us more of it")
         typer.echo(f"a sequence   {share.sequence_seconds * 1e6:10.1f} us of it")
     return with_local(hardware, threads, found)
 

@@ -18,7 +18,7 @@ from harness.kernels.prefill_attention.lengths import Lengths
 from harness.predict.timing import Clock, Operation, typical
 
 # Rows of a sequence in one attention: a step, short prompts, the rows of a chunk, many chunks.
-QUERIES = (1, 8, 32, 128, 1024)
+QUERIES = (1, 16, 48, 128, 1024)
 # Heads and numbers of a head. A call costs the same whatever its width.
 HEADS = ((2, 16), (4, 32), (8, 64))
 WIDTHS = tuple(heads * head_dim for heads, head_dim in HEADS)

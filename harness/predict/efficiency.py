@@ -34,6 +34,7 @@ class Efficiency(Record):
     )
     launch_seconds: NonNegativeFloat = Field(description="an operation that does nothing")
     step_seconds: NonNegativeFloat = Field(0.0, description="scheduling of one step, on the host")
+    prompt_seconds: NonNegativeFloat = Field(0.0, description="more of a step that feeds prompts")
     sequence_seconds: NonNegativeFloat = Field(0.0, description="of one sequence in it")
     spread: NonNegativeFloat = Field(description="standard deviation of the logarithm of the error")
     source: str

@@ -48,7 +48,7 @@ def forward(
         size: bytes of a number of activations.
         sequences: B, for what a host spends on each.
         working_set: bytes that come between two reads of the same weight.
-        queries: tokens of a sequence that this forward feeds.
+        queries: tokens of a sequence that this forward feeds; more than one are a prompt's.
         width: numbers in all heads of a query, for a processor.
     """
     share = rates.efficiency
@@ -59,7 +59,8 @@ def forward(
             cost, rates, rates.measured, size, working_set, queries, width
         )
     launches = np.asarray(cost.launches * share.launch_seconds, dtype=float)
-    spent = share.step_seconds + sequences * share.sequence_seconds
+    prompt = np.asarray(queries > 1, dtype=float) * share.prompt_seconds
+    spent = share.step_seconds + prompt + sequences * share.sequence_seconds
     return Forward(work + launches + spent, compute, memory, launches + spent)
 
 

@@ -26,14 +26,15 @@ from harness.predict.products import Rates
 from harness.predict.timing import Clock, clock
 from harness.shape import DTYPE_BYTES, BatchShape, DTypeName, ModelShape
 
-_PROMPT, _NEW = 8, 24  # of the tiny engines
+# Of the tiny engines. A prompt of 8 tokens or less would be fed as a step is.
+_PROMPT, _NEW = 16, 24
 _LAYERS, _BATCHES = (2, 8), (1, 8)
 _PASSES, _REPETITIONS = 3, 2  # of all engines in turn, and of each in a pass
 _TINY = ModelShape(
     vocab=64, width=32, layers=2, heads=2, kv_heads=2, head_dim=16, ff=32, max_len=256
 )
-# Microseconds of a launch, a step and a sequence, from which the fit begins.
-_START = (10.0, 100.0, 20.0)
+# Microseconds of a launch, a step, a prompt and a sequence, from which the fit begins.
+_START = (10.0, 100.0, 100.0, 20.0)
 
 
 def measure(threads: int, dtype: DTypeName) -> Local:
@@ -70,7 +71,7 @@ def _measure(threads: int, dtype: DTypeName) -> Local:
 def _fit_host(
     rates: Rates, dtype: DTypeName, size: int, now: Clock
 ) -> tuple[Efficiency, list[float]]:
-    """Seconds of a launch, of a step and of a sequence in it, from engines that compute nothing.
+    """Seconds of a launch, a step, prompts and a sequence in it, from engines that compute nothing.
 
     Also how far each of those engines' steps is from what comes of it, as logarithms.
     """
@@ -83,9 +84,9 @@ def _fit_host(
     width = _TINY.heads * _TINY.head_dim
 
     def shares(values: Sequence[float]) -> Efficiency:
-        launch, step, sequence = (float(value) * 1e-6 for value in values)
-        update = {"launch_seconds": launch, "step_seconds": step, "sequence_seconds": sequence}
-        return rates.efficiency.model_copy(update=update)
+        names = ("launch_seconds", "step_seconds", "prompt_seconds", "sequence_seconds")
+        seconds = (float(value) * 1e-6 for value in values)
+        return rates.efficiency.model_copy(update=dict(zip(names, seconds, strict=True)))
 
     def errors(values: Sequence[float]) -> list[float]:
         tried = Rates(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -97,6 +99,12 @@ def test_a_forward_is_the_sum_of_its_parts() -> None:
         "host": 1e-4 + 3e-6,
     }
     assert float(found.seconds) == pytest.approx(sum(parts.values()))
+    slow = dataclasses.replace(RATES, efficiency=HOST.model_copy(update={"prompt_seconds": 0.5}))
+    once = float(forward(cost, slow, 4, sequences=3, working_set=1e8).seconds)
+    assert once == pytest.approx(sum(parts.values())), "a step feeds no prompt"
+    fed = forward(cost, RATES, 4, sequences=3, working_set=1e8, queries=2)
+    fed_slowly = forward(cost, slow, 4, sequences=3, working_set=1e8, queries=2)
+    assert float(fed_slowly.seconds - fed.seconds) == pytest.approx(0.5)
     assert BOUNDS[int(found.binds)] == "memory"
 
 
