@@ -30,10 +30,8 @@ def mla_decode(
     first = 0
     for b, length in enumerate(lens.tolist()):
         rows = 1 if cu_seqlens is None else int(cu_seqlens[b + 1] - cu_seqlens[b])
-        entries = torch.stack(
-            [latent[table[b, s // block], 0, s % block] for s in range(length)]
-            or [latent.new_zeros(q.shape[2])]
-        ).to(q.dtype)  # [S, E]
+        places = torch.arange(length, device=q.device)
+        entries = latent[table[b, places // block].long(), 0, places % block].to(q.dtype)  # [S, E]
         for r in range(rows):
             place = length - rows + r
             # Everything up to the end of the row's block; of the sequence's own rows, what the
