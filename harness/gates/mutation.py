@@ -164,8 +164,10 @@ class Judge:
         return _SURVIVED
 
     def _loaded(self, mutant: Mutant, folder: Path) -> Callable[..., Any]:
-        """The launcher in modules loaded anew, one of them the mutant."""
-        for number, source in enumerate(self._sources):
+        """The launcher, with the mutant and what imports it loaded anew."""
+        changed = [source.module for source in self._sources].index(mutant.module)
+        # Those before do not import it.
+        for number, source in enumerate(self._sources[changed:]):
             # A file, because the interpreter reads a function's source.
             path = folder / f"{os.getpid()}-{number}.py"
             path.write_text(mutant.source if source.module == mutant.module else source.text)

@@ -46,10 +46,11 @@ def make(
     where = generator.device
     logits = 3 * torch.randn(R, V, generator=generator, device=where)
     if shape["ties"]:
-        # Zeros of both signs are equal.
         logits = (logits / 2).round()
     if flat:
-        logits = torch.full_like(logits, -1.5)
+        # Zeros of both signs are equal.
+        logits = torch.zeros_like(logits)
+        logits[:, ::3] = -0.0
     logits = logits.to(device, dtype)
     if shape["strided"]:
         logits = torch.cat([logits, logits + 9], dim=1)[:, :V]
