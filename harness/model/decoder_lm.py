@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
-from harness.model.layout import layout, mixer_target
+from harness.model.layout import Group, layout, mixer_target
 from harness.model.linear import Linear
 from harness.model.norm import RMSNorm
 from harness.plan import EnginePlan
@@ -45,7 +45,7 @@ def _geglu(gate_up: Tensor) -> Tensor:
 class Layer:
     """Mixer and feed-forward, each behind a norm and added to what came in."""
 
-    def __init__(self, parts: Parts, layer: int, group: int, owner: bool) -> None:
+    def __init__(self, parts: Parts, layer: int, group: Group, owner: bool) -> None:
         shape = parts.shape
         self._norm1 = parts.norm(f"{layer}.norm1")
         self._mixer: Any = load(mixer_target(shape, layer))(parts, layer, group, owner)

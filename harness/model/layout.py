@@ -2,9 +2,12 @@
 
 A mixer is a class, named "module:Class" in `ModelShape.mixers`:
 
-    state(shape, layers) -> TokenState | SequenceState     static: what these layers keep
+    state(shape, layers) -> TokenState | SequenceState     static: what these layers keep; a mixer
+                                                           that keeps both gives a tuple
     weights(shape, owner) -> {"q": (rows, columns), ...}   static: its tensors, without the layer
-    Mixer(parts, layer, group, owner)                      parts: harness.model.building.Parts
+    Mixer(parts, layer, group, owner)                      parts: harness.model.building.Parts;
+                                                           group: its state's number among those
+                                                           of its kind, a tuple where it has both
     mixer(x, residual, batch, store) -> [T, D]             x is normed
 
 Of layers that share state (`ModelShape.spans`) the first is the owner, and alone writes.
@@ -16,6 +19,7 @@ from harness.shape import STANDARD_MIXER, ModelShape, SequenceState, TokenState
 from harness.technique import load
 
 Sizes = dict[str, tuple[int, ...]]
+Group = int | tuple[int, ...]
 
 
 def mixer_target(shape: ModelShape, layer: int) -> str:
@@ -25,19 +29,22 @@ def mixer_target(shape: ModelShape, layer: int) -> str:
 
 def layout(
     shape: ModelShape,
-) -> tuple[list[TokenState], list[SequenceState], list[tuple[int, bool]]]:
+) -> tuple[list[TokenState], list[SequenceState], list[tuple[Group, bool]]]:
     """What state the layers declare: token groups, sequence groups, and (group, owner) by layer."""
     tokens: list[TokenState] = []
     sequences: list[SequenceState] = []
-    places: list[tuple[int, bool]] = []
-    for span in shape.spans():
-        state = load(mixer_target(shape, span.start)).state(shape, tuple(span))
+    places: list[tuple[Group, bool]] = []
+
+    def numbered(state: TokenState | SequenceState) -> int:
         if isinstance(state, TokenState):
             tokens.append(state)
-            group = len(tokens) - 1
-        else:
-            sequences.append(state)
-            group = len(sequences) - 1
+            return len(tokens) - 1
+        sequences.append(state)
+        return len(sequences) - 1
+
+    for span in shape.spans():
+        state = load(mixer_target(shape, span.start)).state(shape, tuple(span))
+        group = tuple(map(numbered, state)) if isinstance(state, tuple) else numbered(state)
         places += [(group, layer == span.start) for layer in span]
     return tokens, sequences, places
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.errors import UsageError, printable, unknown
 from harness.model import config, gguf, gguf_llama
@@ -42,6 +42,8 @@ class ModelSource:
     family: str = "harness.model.families.llama"  # what tensors are called in a checkpoint
     # What a zoo model of a synthetic task learned, as its card says: ("kind", "Needle"), ...
     task: tuple[tuple[str, int | str], ...] = ()
+    # How a zoo model was trained, as a hash that leaves the seed out, and the seed.
+    training: tuple[str, int] | None = None
     # Of an enlarged model: the trained one inside it, and how it was enlarged.
     base: ModelSource | None = None
     inflation: Inflation | None = None
@@ -115,6 +117,7 @@ def weight_files(folder: Path) -> list[Path]:
 def _trained(name: str, folder: Path) -> ModelSource:
     declared = config.read(folder)
     tokenizer = folder / "tokenizer.json"
+    card = _card(folder / "card.json")
     return ModelSource(
         name=name,
         kind="trained",
@@ -124,17 +127,39 @@ def _trained(name: str, folder: Path) -> ModelSource:
         checkpoint_hash=_hash_of(weight_files(folder)),
         eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
-        task=_task(folder / "card.json"),
+        task=_task(card),
+        training=_training(card),
     )
 
 
-def _task(card: Path) -> tuple[tuple[str, int | str], ...]:
-    """The task in a model card of the zoo; nothing where there is no such card."""
+def _card(file: Path) -> dict[str, Any]:
+    """The model card of a zoo model; empty where there is none."""
     try:
-        found = json.loads(card.read_text(encoding="utf-8")).get("task")
-    except (OSError, ValueError, AttributeError):
-        return ()
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _task(card: dict[str, Any]) -> tuple[tuple[str, int | str], ...]:
+    """The task that a card names."""
+    found = card.get("task")
     return tuple(found.items()) if isinstance(found, dict) else ()
+
+
+# What of a card decides how a model was trained, its budget apart.
+_RECIPE = ("architecture", "start", "teacher", "kl_weight", "task", "storage",
+           "corpus_sha256", "tokenizer_sha256")  # fmt: skip
+
+
+def _training(card: dict[str, Any]) -> tuple[str, int] | None:
+    """How a card's model was trained but for the seed, and the seed."""
+    budget = card.get("budget")
+    if not isinstance(budget, dict) or not isinstance(budget.get("seed"), int):
+        return None
+    rest = {name: value for name, value in budget.items() if name != "seed"}
+    text = json.dumps([rest, {name: card.get(name) for name in _RECIPE}], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest(), budget["seed"]
 
 
 def _fetched(fetched: Fetched) -> ModelSource:

@@ -12,6 +12,7 @@ from harness.analysis.results import Result
 from harness.errors import HarnessError
 from harness.report import units
 from harness.store.rows import SweepRow
+from harness.suite.points import QualityPoint
 from harness.sweep.resume import SESSION
 
 
@@ -160,9 +161,12 @@ def code(sweep: SweepRow) -> str:
 
 
 def _rounds(results: Sequence[Result]) -> str:
-    counts = sorted({r.rounds for r in results if r.status == "ok"})
+    good = [r for r in results if r.status == "ok"]
+    counts = sorted({r.rounds for r in good})
     if not counts:
         return "no case was measured"
+    if all(isinstance(r.case.workload, QualityPoint) for r in good):
+        return "nothing is timed and every process computes the same; intervals are 95 % over texts"
     most = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     if counts[-1] == 1:
         return "1 process a case, so no intervals; set measure.rounds to 3 or more"

@@ -71,7 +71,7 @@ def _formulas(told: Sheet) -> str:
     lines = [
         f"- **{name}** ({METRICS[name].unit}, better: {METRICS[name].direction}): "
         f"{escape(METRICS[name].formula)}"
-        for name in told.columns
+        for name in told.defined
     ]
     body = "\n".join(lines)
     return f"<details><summary>Formulas of the metrics</summary>\n\n{body}\n\n</details>"

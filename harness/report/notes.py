@@ -32,6 +32,7 @@ def notes(sweep: SweepRow, results: Sequence[Result], planned_rounds: int | None
         _ungated(good),
         _fell_back(good),
         _enlarged(good),
+        _told_again(good),
         _dirty(sweep),
     ]
     return [note for note in told if note is not None]
@@ -215,6 +216,17 @@ def _enlarged(good: Sequence[Result]) -> str | None:
     return (
         f"Enlarged models: {listed}. What such a model says is its source's text, what it costs is "
         "its own shape's, and no published model has that shape."
+    )
+
+
+def _told_again(good: Sequence[Result]) -> str | None:
+    """Numbers of quality that an earlier run with the same inputs computed."""
+    cases = [result for result in good if _noted(result, "cached", Mapping)]
+    if not cases:
+        return None
+    return (
+        f"The quality of {_of(cases, good)} was computed before from the same inputs and is told "
+        "again; remove results/quality to have it computed anew."
     )
 
 

@@ -170,5 +170,5 @@ def _formulas(told: Sheet) -> list[tuple[str, str]]:
     """Name and definition of every metric shown."""
     return [
         (name, f"{METRICS[name].formula} [{METRICS[name].unit}; better: {METRICS[name].direction}]")
-        for name in told.columns
+        for name in told.defined
     ]

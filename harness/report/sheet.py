@@ -22,11 +22,12 @@ from harness.report.findings import Grid, slope_grid, state_grid, state_sentence
 from harness.report.kernels import kernel_grids
 from harness.report.notes import notes
 from harness.report.predicted import Predicted, predicted_grid
+from harness.report.quality import quality_grids, quality_sentences
 from harness.report.serving import serving_grids
 from harness.store.rows import SweepRow
 
 # What the ratio is of, unless a user says otherwise: the first that any result defines.
-PRIMARY = ("tpot", "ttft", "throughput", "kernel_time")
+PRIMARY = ("tpot", "ttft", "throughput", "kernel_time", "bits_per_byte")
 # The columns after it, in order of what a narrow screen keeps.
 SECONDARY = ("ttft", "throughput", "state_bytes", "peak_bytes", "roofline_fraction", "itl_p99")
 
@@ -70,6 +71,7 @@ class Sheet:
     baseline: str
     metric: str
     columns: tuple[str, ...]  # metric names: primary, then the others
+    defined: tuple[str, ...]  # metric names: those whose formulas a reader needs
     titles: tuple[str, ...]  # one a cell
     blocks: tuple[Block, ...]
     failures: tuple[tuple[str, str, str], ...]  # case, status, reason
@@ -93,7 +95,7 @@ def sheet(
     """
     outline = told.outline(sweep)
     generated = [r for r in results if r.generates]
-    kernels = [r for r in results if not r.generates]
+    rest = [r for r in results if not r.generates]
     label = choose_baseline(results, outline, baseline)
     if metric is not None and metric not in METRICS:
         raise unknown("metric", metric, METRICS)
@@ -102,7 +104,7 @@ def sheet(
     columns = (primary, *others)
     ordered = order(generated, label, outline.stacks)
     held = states(ordered, label)
-    all_ordered = [*ordered, *kernels]
+    all_ordered = [*ordered, *rest]
     grid = predicted_grid(all_ordered, predicted or {}, primary)
     beside = [] if grid is None else [grid]
     return Sheet(
@@ -112,18 +114,20 @@ def sheet(
         baseline=label,
         metric=primary,
         columns=columns,
+        defined=columns if ordered else tuple(m for m in METRICS if _defined(results, m)),
         titles=(_title(primary), f"vs {label}", *map(_title, others)),
         blocks=_blocks(ordered, label, columns),
         failures=_listed([r for r in all_ordered if r.failed], results),
         untried=_listed([r for r in all_ordered if _untried(r)], results),
         slopes=(
             *(slope_grid(group, label) for group in slopes(ordered)),
-            *serving_grids(kernels, label),
-            *kernel_grids(kernels),
+            *serving_grids(rest, label),
+            *quality_grids(rest, label),
+            *kernel_grids(rest),
             *beside,
         ),
         details=tuple(g for g in (step_grid(ordered), state_grid(held)) if g is not None),
-        findings=tuple(state_sentences(held)),
+        findings=(*state_sentences(held), *quality_sentences(rest, label)),
         notes=tuple(notes(sweep, results, outline.rounds)),
     )
 

@@ -168,6 +168,8 @@ def _said(base: Ground, judged: Judged) -> dict[str, object]:
     """What the numbers are of and against, in words."""
     decoding = base.job.case.composed.decoding.technique
     said: dict[str, object] = {"texts": "held-out text" if base.source.tokenizer else "made up"}
+    if base.source.training is not None:
+        said["training"], said["seed"] = base.source.training
     if judged.baseline is not None:
         said["baseline"] = f"{judged.baseline.source.name}, dense, contiguous, float32"
     if decoding != "autoregressive" and judged.point.task != "greedy":

@@ -29,7 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.zoo", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("tokenizer", help="train the family's tokenizer anew")
-    commands.add_parser("list", help="the table of models, budgets, costs and what came out")
+    told = commands.add_parser("list", help="the table of models, budgets, costs, what came out")
+    told.add_argument("--out", type=Path, help="of what `train --all --out` has put there")
     commands.add_parser("family", help="differences between architectures beside the seeds' spread")
     train = commands.add_parser("train", help="train to the end of the budget, write the folder")
     train.add_argument("name", nargs="?", help=f"one of {', '.join(rows.names())}")
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.command == "list":
         from harness.zoo import listing
 
-        print(listing.render())
+        print(listing.render(_models(arguments.out)))
     elif arguments.command == "family":
         from harness.zoo import family
 
@@ -100,11 +101,12 @@ def _one(entry: Entry, arguments: argparse.Namespace) -> None:
 
 
 def _train_all(out: Path | None) -> None:
-    """Train what is not finished yet; an interruption costs at most a hundred steps."""
-    from harness.zoo import corpus, publish
+    """Train what is not finished yet; an interruption costs at most a hundred steps. At the end
+    the table says what each model took."""
+    from harness.zoo import corpus, listing, publish
 
     novels = corpus.read()
-    models, checkpoints = (out or HERE) / "models", (out or HERE) / "checkpoints"
+    models, checkpoints = _models(out), (out or HERE) / "checkpoints"
     for entry in rows.TABLE:
         folder = models / entry.name
         if publish.finished(entry, folder):
@@ -113,6 +115,12 @@ def _train_all(out: Path | None) -> None:
         kept = checkpoints / f"{entry.name}.checkpoint"
         # A checkpoint of another recipe is refused with a sentence: it may be somebody's hours.
         publish.trained(entry, novels, kept, folder, resume=True, models=models)
+    print(f"\n{listing.render(models)}")
+
+
+def _models(out: Path | None) -> Path:
+    """The folder of models: the committed ones, or those of `--out`."""
+    return (out or HERE) / "models"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from harness.errors import UsageError
 from harness.zoo import network, tokenizer
-from harness.zoo.table import Architecture, Storage
+from harness.zoo.table import LLAMA, Architecture, Storage
 
 MODELS = Path(__file__).parent / "models"
 # HuggingFace puts the decoder under this name; the tied head is not written.
@@ -29,12 +29,12 @@ def write(
 ) -> None:
     """Write config, weights and tokenizer into `folder`.
 
-    Weights are rounded to the dtype named by `storage` on the way. What is no Llama has no config,
-    so no loader mistakes it for one; what learned a task has no tokenizer.
+    Weights are rounded to the dtype named by `storage` on the way. What the engine cannot run has
+    no config, so no loader mistakes it for another; what learned a task has no tokenizer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, dict[str, Any]] = {}
-    if net.architecture.llama_shaped:
+    if net.architecture.checkpoint_class is not None:
         files["config.json"] = config(net.architecture, storage, text=tokenizer_path is not None)
     if tokenizer_path is not None:
         files["generation_config.json"] = {
@@ -68,19 +68,22 @@ def tensors(net: network.Network) -> dict[str, Tensor]:
 def config(
     architecture: Architecture, storage: Storage = "float32", *, text: bool = True
 ) -> dict[str, Any]:
-    """The Llama config of an architecture that learned text or a task, whose sequences do not end.
+    """The config of an architecture that learned text or a task, whose sequences do not end:
+    Llama's keys, and what the project's own classes add to them.
 
-    Raises UsageError for layers that Llama does not have.
+    Raises UsageError for layers that the engine does not have.
     """
     a = architecture
-    if not a.llama_shaped:
+    name = a.checkpoint_class
+    if name is None:
         raise UsageError(
-            f"layers of {', '.join(a.mixers)} with a feed-forward of {a.ff} have no HuggingFace "
-            "class; only 'attention' with a feed-forward has one"
+            f"layers of {', '.join(a.mixers)} have no checkpoint class; 'attention' and "
+            "'conv-attention' have one"
         )
+    own = {"conv_kernel": network.CONV_WIDTH} if "conv-attention" in a.mixers else {}
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [name],
+        "model_type": "llama" if name == LLAMA else "harness-zoo",
         "vocab_size": a.vocab,
         "hidden_size": a.width,
         "intermediate_size": a.ff,
@@ -100,6 +103,7 @@ def config(
         "eos_token_id": tokenizer.EOS_ID if text else None,
         "torch_dtype": storage,
         "use_cache": True,
+        **own,
     }
 
 

@@ -7,6 +7,8 @@ from harness.zoo.tasks import Task
 from harness.zoo.tokenizer import ENTRIES
 
 Storage = Literal["float32", "float16"]
+# The class of HuggingFace that most models here are.
+LLAMA = "LlamaForCausalLM"
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,14 @@ class Architecture:
         return self.mixers[layer % len(self.mixers)]
 
     @property
-    def llama_shaped(self) -> bool:
-        """Whether HuggingFace's Llama class, and so the engine, computes this model."""
-        return set(self.mixers) == {"attention"} and self.ff > 0
+    def checkpoint_class(self) -> str | None:
+        """What a config calls the model: HuggingFace's class where it has one, else the project's
+        own; None for layers that the engine does not have."""
+        if set(self.mixers) == {"conv-attention"}:
+            return "ConvAttentionForCausalLM"
+        if set(self.mixers) == {"attention"}:
+            return LLAMA if self.ff else "AttentionOnlyForCausalLM"
+        return None
 
 
 @dataclass(frozen=True)

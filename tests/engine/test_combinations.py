@@ -36,6 +36,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "average": {"toy_average": {}},
     "hybrid": {"toy_average": {"hybrid": True}},
     "mamba": {"mamba": {"state": 3}},
+    "conv": {"conv": {"width": 3}},
     "attention and mamba": {"hybrid": {"pattern": "am", "state": 3}},
 }
 RESTRICTED: dict[str, dict[str, Any]] = {

@@ -98,6 +98,7 @@ def test_each_task_gives_its_metrics_and_all_of_them_are_some_tasks(make_job: Ma
         ("copying", {}),
         ("cloze", {"prompt_tokens": 24}),
         ("needle", {"model": "zoo/needle64", "tokens": 82}),
+        ("recall", {"model": "zoo/recall8", "spec": "conv", "tokens": 33}),
     ):
         record = worker.run(make_job(task, **changes))
         for metric in by_name(record).values():
@@ -107,8 +108,7 @@ def test_each_task_gives_its_metrics_and_all_of_them_are_some_tasks(make_job: Ma
         assert {"numeric_max", "regret", "state_bytes"} <= {gate.name for gate in record.gates}
         assert task == "greedy" or "numeric_text_max" in {gate.name for gate in record.gates}
     of_quality = {metric.name for metric in METRICS.values() if metric.of == ("quality",)}
-    # No model that ships recalls through the engine yet; see test_recall.
-    assert names | {"recall_accuracy"} == of_quality
+    assert names == of_quality
 
 
 def test_a_needle_is_found_and_one_behind_a_window_is_not(make_job: MakeJob) -> None:
@@ -120,6 +120,14 @@ def test_a_needle_is_found_and_one_behind_a_window_is_not(make_job: MakeJob) -> 
     assert value(window, "needle_accuracy_16") > 0.9
     assert value(window, "needle_accuracy_64") < 0.3
     assert "learned no needle" in (by_name(whole)["needle_accuracy_256"].null_reason or "")
+
+
+def test_attention_recalls_behind_a_convolution_and_hardly_without(make_job: MakeJob) -> None:
+    fields = {"model": "zoo/recall8", "tokens": 33, "windows": 8}
+    assert value(worker.run(make_job("recall", spec="conv+paged", **fields)), "recall_accuracy") > (
+        0.98
+    )
+    assert value(worker.run(make_job("recall", spec="mha", **fields)), "recall_accuracy") < 0.5
 
 
 class _Recalls:

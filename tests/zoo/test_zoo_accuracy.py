@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from harness import stack as stacks
+from harness.model import source, weights
+from harness.quality import forced
+from harness.quality.forced import Text
 from harness.zoo import accuracy, card, export, material, network, rows, tasks
 
 # A seed of neither training nor card.
@@ -22,11 +26,33 @@ def test_attention_behind_a_convolution_recalls(name: str, pairs: int) -> None:
     assert told.accuracy[f"{pairs} pairs"] == pytest.approx(found, abs=0.02)
 
 
-@pytest.mark.parametrize(("name", "pairs"), [("recall8-attention", 8), ("recall16-attention", 16)])
+@pytest.mark.parametrize(("name", "pairs"), [("recall8-mha", 8), ("recall16-mha", 16)])
 def test_attention_alone_does_not_recall_after_as_many_steps(name: str, pairs: int) -> None:
-    beside = rows.get(name.replace("attention", "conv"))
+    beside = rows.get(name.replace("mha", "conv"))
     assert rows.get(name).budget == beside.budget
     assert accuracy.recall_accuracy(name, pairs, SEED, sequences=64) < 0.5
+
+
+@pytest.mark.parametrize("cache", ["contiguous", "paged", "recompute"])
+@pytest.mark.parametrize("name", ["recall8-conv", "recall8-mha"])
+def test_the_engine_computes_the_network_that_was_trained(name: str, cache: str) -> None:
+    """Token by token under any cache: what the convolution still sees is part of the state."""
+    found = source.find(f"zoo/{name}", ())
+    plan = stacks.resolve(
+        stacks.completed(stacks.parse(cache), found),
+        found, dtype="float32", backend="torch", slots=2, max_tokens=33,
+    )  # fmt: skip
+    entry = rows.get(name)
+    assert isinstance(entry.task, tasks.Recall)
+    prompts = tasks.recall_prompts(entry.task, 2, SEED)
+    texts = [Text(prompt.tokens[: 20 + i], 1 + 6 * i) for i, prompt in enumerate(prompts)]
+    loaded = weights.load(found, plan.shape, torch.float32, "cpu")
+    decided = forced.reader(plan, loaded, "cpu").read(texts)
+    net = export.read(export.MODELS / name, entry.architecture)
+    for text, logits in zip(texts, decided, strict=True):
+        with torch.inference_mode():
+            wanted = net(torch.tensor([text.tokens]))[0, text.fed - 1 : -1]
+        assert (logits - wanted).abs().max() <= 2e-5 * wanted.abs().max()
 
 
 def needle_accuracy(

@@ -1,5 +1,6 @@
 """The trainer: same bits twice, same bits after an interruption, and what it refuses."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,14 +183,21 @@ def test_train_all_goes_on_where_it_stopped_and_leaves_what_is_finished(
     assert [made.finished for made in told] == [True, True, True]
     assert isinstance(told[2], card.TaskCard)
     assert 0 <= told[2].accuracy["2 pairs"] <= 1
-    assert not (tmp_path / "models" / "asked" / "config.json").exists()
+    asked = json.loads((tmp_path / "models" / "asked" / "config.json").read_text())
+    assert asked["architectures"] == ["AttentionOnlyForCausalLM"]
     whole = run(tmp_path / "whole.checkpoint", novels)
     written = export.read(tmp_path / "models" / "tiny", ENTRY.architecture)
     for name, weight in written.named_parameters():
         assert torch.equal(weight, weights(whole)[name]), name
     capsys.readouterr()
     assert main(["train", "--all", "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "tiny: finished\nnext: finished\nasked: finished\n"
+    again = capsys.readouterr().out
+    assert again.startswith("tiny: finished\nnext: finished\nasked: finished\n\nmodel ")
+    # What each took, as `list --out` tells it.
+    assert main(["list", "--out", str(tmp_path)]) == 0
+    assert again.endswith(capsys.readouterr().out)
+    seconds = sum(made.cpu_seconds for made in told)
+    assert f"all: {seconds:,.0f} CPU-s" in again
 
 
 def test_float16_weights_are_judged_as_they_are_written(

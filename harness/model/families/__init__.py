@@ -25,6 +25,7 @@ _FAMILIES = {
     "Gemma3ForCausalLM": "harness.model.families.gemma3",
     "MambaForCausalLM": "harness.model.families.mamba",
     "JambaForCausalLM": "harness.model.families.jamba",
+    "AttentionOnlyForCausalLM": "harness.model.families.attention_only",
 }
 
 

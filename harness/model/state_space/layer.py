@@ -11,6 +11,7 @@ from torch import Tensor
 
 from harness.model.batch import RaggedBatch
 from harness.model.building import Parts
+from harness.model.convolution import convolved, windows
 from harness.model.state_space.scan import chunks
 from harness.model.state_space.sizes import of
 from harness.shape import ModelShape, SequenceState
@@ -85,38 +86,24 @@ class StateSpace:
         """x [T, D] normed, residual [T, D] -> residual + mixed, [T, D]."""
         held = [store.recurrent.load(self._group, i) for i in range(batch.size)]
         u, gate = torch.split(self._in(x), self._sizes.inner, -1)  # [T, I]
-        windows = self._windows(u, batch, [states["conv"] for states in held])
-        chosen = self._choose(F.silu(self._convolved(windows, batch)))
+        seen = windows(u, batch, [states["conv"] for states in held])  # [I, k-1+T] each
+        chosen = self._choose(F.silu(convolved(seen, batch, self._conv, self._conv_bias)))
         if batch.one_row_each:
             before = torch.stack([states["scan"] for states in held])  # [B, I, N]
             after = chosen.decay * before + chosen.entry
             y = chosen.read_out(after)
             for i in range(batch.size):
-                states = {"conv": windows[i][:, 1:], "scan": after[i]}
+                states = {"conv": seen[i][:, 1:], "scan": after[i]}
                 store.recurrent.save(self._group, i, 0, states)
         else:
             y = torch.cat(
                 [
-                    self._scan(i, batch, store, held[i]["scan"], windows[i], chosen)
+                    self._scan(i, batch, store, held[i]["scan"], seen[i], chosen)
                     for i in range(batch.size)
                 ]
             )
         y = (y + self._skip * chosen.u).to(x.dtype) * F.silu(gate)
         return self._out.add(residual, y)
-
-    def _windows(self, u: Tensor, batch: RaggedBatch, before: list[Tensor]) -> list[Tensor]:
-        """Each sequence's inputs behind what the convolution still sees of the past, [I, k-1+T]."""
-        return [torch.cat([past, u[batch.rows(i)].T], 1) for i, past in enumerate(before)]
-
-    def _convolved(self, windows: list[Tensor], batch: RaggedBatch) -> Tensor:
-        """The causal convolution by channel, [T, I]."""
-        if batch.one_row_each:
-            return torch.einsum("bik,ik->bi", torch.stack(windows), self._conv) + self._conv_bias
-        kernel = self._conv[:, None]
-        channels = self._sizes.inner
-        return torch.cat(
-            [F.conv1d(w[None], kernel, self._conv_bias, groups=channels)[0].T for w in windows]
-        )
 
     def _choose(self, u: Tensor) -> Chosen:
         """What the tokens choose, from the convolution's output [T, I]; as wide as the state."""
