@@ -83,6 +83,7 @@ def test_calibrate_prints_what_it_measured_and_keeps_it(tmp_path: Path) -> None:
         "state 5.0 GB/s",
         "launch 4.0 us",
         "a step 50.0 us",
+        "prompts 0.0 us more of it",
         "a sequence 0.0 us of it",
         "",
         f"kept in {database}",
