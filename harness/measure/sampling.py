@@ -25,10 +25,10 @@ Repeat = Callable[[], Trace | None]
 _STABLE = 0.05
 MOST_WARM_UPS = 6
 # However many steps one repetition has, what differs between repetitions is only seen in several.
-_FEWEST_REPETITIONS = 3
+FEWEST_REPETITIONS = 3
 # Warm-up may take this share of a run's measuring time, except for its first repetition, which is
 # always made: the one that was gated ran watched and over poisoned memory, so at another speed.
-_WARM_UP_SHARE = 0.25
+WARM_UP_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def warm_up(repeat: Repeat, settings: MeasureSettings) -> WarmUp:
     """
     started = time.monotonic()
     tolerance = max(_STABLE, 2 * settings.precision)
-    bound = settings.max_seconds * _WARM_UP_SHARE
+    bound = settings.max_seconds * WARM_UP_SHARE
     medians: list[float] = []
     durations: list[int] = []
     while len(medians) < MOST_WARM_UPS and not _agree(medians, tolerance):
@@ -113,7 +113,7 @@ def sample(repeat: Repeat, settings: MeasureSettings) -> Sampled:
 
 def _precise(traces: Sequence[Trace], settings: MeasureSettings) -> bool:
     enough = sum(len(samples(trace)) for trace in traces) >= settings.min_samples
-    if len(traces) < _FEWEST_REPETITIONS or not enough:
+    if len(traces) < FEWEST_REPETITIONS or not enough:
         return False
     precision = _typical(traces).precision
     return precision is not None and precision <= settings.precision

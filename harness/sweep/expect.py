@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 from harness.hardware.ceilings import Ceilings
 from harness.hardware.estimate import KERNEL_INPUT_BYTES, kernel_cost, of_case
+from harness.measure.sampling import FEWEST_REPETITIONS, WARM_UP_SHARE
 from harness.suite import Planned
 from harness.suite.case import Case, MeasureSettings
 from harness.suite.points import GeneratePoint, KernelPoint
 
 # To start Python, import torch and build a small model; seen: 3 s idle, 6 s on a busy machine.
 START_S = 4.0
-# Besides the timed repetitions a run makes one that is watched, about three to warm up, and the
-# reference recomputes some of it in float64; seen: 4 to 8 repetitions in all.
-BESIDE_REPETITIONS = 6.0
-FEWEST_REPETITIONS = 3
+# Besides the timed repetitions a run makes one that is watched, whose work the references compute
+# again in float64, up to a bound and without a cache: seen, one or two repetitions' time.
+WATCHED_REPETITIONS = 3.0
+# Until two in a row agree; seen, two or three.
+WARM_UPS = 3.0
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,13 @@ def expect(
 
 
 def run_seconds(case: Case, measure: MeasureSettings, repetition_s: float) -> float:
-    """Seconds of one run whose repetitions take `repetition_s`, if it stops as early as it may."""
+    """Seconds of one run whose repetitions take `repetition_s`, if it stops as early as it may.
+
+    An expensive case is warmed up once: more has to fit into its share of the measuring time.
+    """
     steps = max(1, case.generated.new_tokens - 1)
+    fitting = WARM_UP_SHARE * measure.max_seconds / max(repetition_s, 1e-9)
+    warming = min(WARM_UPS, max(1.0, fitting))
     repetitions = max(FEWEST_REPETITIONS, -(-measure.min_samples // steps))
     timed_s = max(repetition_s, min(measure.max_seconds, repetitions * repetition_s))
-    return START_S + BESIDE_REPETITIONS * repetition_s + timed_s
+    return START_S + (WATCHED_REPETITIONS + warming) * repetition_s + timed_s
