@@ -78,8 +78,8 @@ def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> Iterator[Mapp
     size = torch.empty(0, dtype=getattr(torch, dtype)).element_size()
     first = default(size, device)
     yield first
-    for tile in (2048, 4096, 8192, 16384, 32768):
-        for threads in (64, 128, 256):
+    for tile in (1024, 2048, 4096, 8192, 16384, 32768):
+        for threads in (32, 64, 128, 256):
             config = {"BLOCK_E": tile // size, "num_warps": device.warps(threads)}
             if config != first and 16 <= tile / threads <= 128:
                 yield config

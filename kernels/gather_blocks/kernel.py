@@ -3,19 +3,16 @@
 Moves 2 n K block H numbers. Source: arXiv:2309.06180, section 4.5.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from harness.kernels.copy_blocks.kernel import DTYPES, default
 from harness.kernels.gather_blocks import bucket
-from harness.launch import Device, described, require, target, tuned
-
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.float8_e4m3fn)
-# Bytes that a program copies: two 128-bit pieces a thread.
-TILE_BYTES, THREADS = 4096, 128
+from harness.launch import require, target, tuned
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -63,22 +60,3 @@ def gather_blocks(
                 pool, blocks, out, pool.stride(0), pool.stride(1), n, PIECE=piece, **config
             )
     return out
-
-
-def default(element_bytes: int, device: Device) -> dict[str, int]:
-    """TILE_BYTES a program."""
-    return {"BLOCK_E": TILE_BYTES // element_bytes, "num_warps": device.warps(THREADS)}
-
-
-def candidates(shape: Mapping[str, int], dtype: str, arch: str) -> Iterator[Mapping[str, int]]:
-    """The default, then other tiles; see `harness.kernel.Tuning`."""
-    del shape
-    device = described(arch)
-    size = torch.empty(0, dtype=getattr(torch, dtype)).element_size()
-    first = default(size, device)
-    yield first
-    for tile in (1024, 2048, 4096, 8192, 16384):
-        for threads in (32, 64, 128, 256):
-            config = {"BLOCK_E": tile // size, "num_warps": device.warps(threads)}
-            if config != first and 16 <= tile / threads <= 128:
-                yield config
