@@ -13,6 +13,7 @@ from harness.report.findings import Grid
 from harness.report.page_style import STYLE
 from harness.report.plots import Plot, plots
 from harness.report.predicted import Predicted
+from harness.report.serving import rank
 from harness.report.serving_plots import serving_plots
 from harness.report.sheet import Line, Sheet, order, sheet
 from harness.report.terminal import legend
@@ -35,7 +36,9 @@ def html(
     ordered = order(generated, told.baseline, outline(sweep).stacks)
     stacks = list(dict.fromkeys(r.case.label for r in ordered))
     drawn = plots(ordered, states(ordered, told.baseline), stacks, told.metric)
-    drawn += serving_plots(results, list(dict.fromkeys(r.case.label for r in results)))
+    labels = {r.case.label for r in results}
+    suite = outline(sweep).stacks
+    drawn += serving_plots(results, sorted(labels, key=lambda s: rank(s, told.baseline, suite)))
     return render(told, drawn, sweep.suite_text)
 
 

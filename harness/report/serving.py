@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analysis.ratios import family, ratio
 from harness.analysis.results import WITH_NUMBERS, Result
@@ -10,65 +10,83 @@ from harness.report import units
 from harness.report.findings import Grid
 from harness.suite.points import ServePoint
 
-_TIMES = ("goodput", "ttft", "ttft_p90", "ttft_p99", "tpot_p90", "itl_p99", "e2e_p90")
-_ROOM = (
-    "queue_time_p90", "batch_occupancy", "peak_sequences", "cache_utilisation", "cache_waste",
-    "prefix_hit_rate", "preemptions", "refused",
-)  # fmt: skip
-_TITLES = {
-    "goodput": "good/s",
-    "ttft": "ttft p50",
-    "ttft_p90": "p90",
-    "ttft_p99": "p99",
-    "tpot_p90": "tpot p90",
-    "itl_p99": "itl p99",
-    "e2e_p90": "e2e p90",
-    "queue_time_p90": "queue p90",
-    "batch_occupancy": "batch",
-    "peak_sequences": "peak",
-    "cache_utilisation": "held",
-    "cache_waste": "waste",
-    "prefix_hit_rate": "hits",
-    "preemptions": "preempted",
-    "refused": "refused",
-}
+_FIRST = "requests a second, stack"
+# Tables beside the first: title, metrics by the columns' names, note.
+_TABLES: tuple[tuple[str, Mapping[str, str], str], ...] = (
+    (
+        "First token, and time per token after it",
+        {
+            "ttft": "first p50",
+            "ttft_p90": "p90",
+            "ttft_p99": "p99",
+            "tpot": "per token p50",
+            "tpot_p90": "p90",
+            "tpot_p99": "p99",
+        },
+        "over requests, from when each was due; p90 needs 10 of them, p99 100",
+    ),
+    (
+        "Gap between tokens, and whole answer",
+        {
+            "itl_p50": "gap p50",
+            "itl_p90": "p90",
+            "itl_p99": "p99",
+            "e2e": "answer p50",
+            "e2e_p90": "p90",
+            "e2e_p99": "p99",
+        },
+        "gaps over all tokens, answers over requests from when each was due",
+    ),
+    (
+        "Queue and room",
+        {
+            "queue_time_p90": "queue p90",
+            "batch_occupancy": "batch",
+            "peak_sequences": "peak",
+            "cache_utilisation": "held",
+            "cache_waste": "waste",
+            "preemptions": "preempted",
+            "prefix_hit_rate": "hits",
+            "swaps_out": "swapped",
+            "refused": "refused",
+        },
+        "queue: until a request is first fed; batch: sequences in a step / slots; peak: most "
+        "sequences at once; held: places for tokens that sequences hold / all; waste: held places "
+        "without an entry; hits: prompt tokens found in the cache",
+    ),
+)
 _SHARES = ("batch_occupancy", "cache_utilisation", "cache_waste", "prefix_hit_rate")
+_COUNTS = ("peak_sequences", "preemptions", "swaps_out", "refused", "goodput", "request_rate")
+# Columns that are left out where there is nothing of the kind.
+_RARE = ("prefix_hit_rate", "swaps_out", "refused")
 
 
-def serving_grids(results: Sequence[Result], baseline: str) -> list[Grid]:
-    """Two tables for each stream of requests under equal conditions: times, and room.
+def serving_grids(results: Sequence[Result], baseline: str, stacks: Sequence[str]) -> list[Grid]:
+    """Tables for each stream of requests under equal conditions: rates, times, and room.
 
-    A stack at a rate is a row, slower rates first and the baseline first of each.
+    A stack at a rate is a row, slower rates first; of each the baseline, then the others in the
+    order of `stacks`.
     """
     grids = []
-    for title, members in _grouped(results, baseline).items():
+    for title, members in _grouped(results, baseline, stacks).items():
         rows = [r for r in members if r.status in WITH_NUMBERS]
         if not rows:
             continue
         bases = {_place(r): r for r in rows if r.case.label == baseline}
-        grids.append(
-            Grid(
-                title=f"Serving {title}",
-                header=(
-                    "requests a second, stack",
-                    "tok/s",
-                    f"/ {baseline}'s",
-                    *(_TITLES[name] for name in _TIMES),
-                ),
-                rows=tuple(_times(r, bases.get(_place(r)), baseline) for r in rows),
-                note="times count from when a request was due; ttft first token, tpot time per "
-                "token after it, itl gap between tokens, e2e whole answer",
+        header = (_FIRST, "tok/s", f"/ {baseline}'s", "requests/s", "good/s")
+        lines = tuple(_rates(r, bases.get(_place(r)), baseline) for r in rows)
+        note = "good/s: requests a second that met the suite's slo"
+        grids.append(Grid(f"Serving {title}", header, lines, note))
+        for what, named, note in _TABLES:
+            names = [n for n in named if n not in _RARE or any(r.value(n) for r in rows)]
+            grids.append(
+                Grid(
+                    title=f"{what}, {title}",
+                    header=(_FIRST, *(named[name] for name in names)),
+                    rows=tuple((_named(r), *(_cell(r, name) for name in names)) for r in rows),
+                    note=note,
+                )
             )
-        )
-        grids.append(
-            Grid(
-                title=f"Room and queue, {title}",
-                header=("requests a second, stack", *(_TITLES[name] for name in _ROOM)),
-                rows=tuple((_named(r), *(_cell(r, name) for name in _ROOM)) for r in rows),
-                note="batch: sequences in a step / slots; peak: most sequences at once; held: "
-                "places for tokens that sequences hold / all; waste: held places without an entry",
-            )
-        )
     return grids
 
 
@@ -85,7 +103,9 @@ def served(results: Sequence[Result]) -> Iterator[tuple[Result, ServePoint]]:
             yield result, result.case.workload
 
 
-def _grouped(results: Sequence[Result], baseline: str) -> dict[str, list[Result]]:
+def _grouped(
+    results: Sequence[Result], baseline: str, stacks: Sequence[str]
+) -> dict[str, list[Result]]:
     grouped: dict[str, list[Result]] = {}
     for result, point in served(results):
         case = result.case
@@ -94,8 +114,14 @@ def _grouped(results: Sequence[Result], baseline: str) -> dict[str, list[Result]
         source = () if result.source == "measured" else (result.source,)
         grouped.setdefault(", ".join([stream(point), *where, *source]), []).append(result)
     for members in grouped.values():
-        members.sort(key=lambda r: (*_place(r), r.case.label != baseline))
+        members.sort(key=lambda r: (*_place(r), *rank(r.case.label, baseline, stacks)))
     return grouped
+
+
+def rank(label: str, baseline: str, stacks: Sequence[str]) -> tuple[bool, int, str]:
+    """Where a stack stands among others: the baseline first, then in the suite's order."""
+    place = stacks.index(label) if label in stacks else len(stacks)
+    return label != baseline, place, label
 
 
 def _place(result: Result) -> tuple[str, float, float]:
@@ -112,7 +138,7 @@ def _named(result: Result) -> str:
     return f"{how}{spread}  {result.case.label}"
 
 
-def _times(result: Result, base: Result | None, baseline: str) -> tuple[str, ...]:
+def _rates(result: Result, base: Result | None, baseline: str) -> tuple[str, ...]:
     estimate = result.metrics.get("throughput")
     head = units.NOTHING
     if estimate is not None and estimate.value is not None:
@@ -123,7 +149,7 @@ def _times(result: Result, base: Result | None, baseline: str) -> tuple[str, ...
         times = "no baseline"
     else:
         times = units.times(ratio(result, base, "throughput"))
-    return (_named(result), head, times, *(_cell(result, name) for name in _TIMES))
+    return (_named(result), head, times, _cell(result, "request_rate"), _cell(result, "goodput"))
 
 
 def _cell(result: Result, name: str) -> str:
@@ -132,6 +158,6 @@ def _cell(result: Result, name: str) -> str:
         return units.NOTHING
     if name in _SHARES:
         return f"{100 * number:.1f}%"
-    if name in ("peak_sequences", "preemptions", "refused", "goodput"):
+    if name in _COUNTS:
         return units.digits(number)
     return units.value(name, number)

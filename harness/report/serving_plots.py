@@ -12,6 +12,7 @@ from harness.report.plots import Plot
 from harness.report.serving import served, stream
 
 _MOST_PANELS = 6
+_MOST_COURSES = 8
 # (metric, title, axis, stored units in one of the axis)
 _AGAINST = (
     ("ttft_p90", "Time to first token, 90th percentile, against load", "ms", 1e6),
@@ -27,7 +28,7 @@ _COURSES = (
 def serving_plots(results: Sequence[Result], stacks: Sequence[str]) -> list[Plot]:
     """What served results are worth; `stacks` is the order of the colours."""
     drawn = [_against(results, stacks, *each) for each in _AGAINST]
-    return [plot for plot in (*drawn, _course(results)) if plot is not None]
+    return [plot for plot in (*drawn, _course(results, stacks)) if plot is not None]
 
 
 def _against(
@@ -59,15 +60,19 @@ def _against(
     return Plot(title, f"{told} Times count from when a request was due.", svg)
 
 
-def _course(results: Sequence[Result]) -> Plot | None:
-    """What ran, waited and was held over time, at the highest load of each stack."""
-    highest: dict[tuple[str, str], tuple[float, Result]] = {}
+def _course(results: Sequence[Result], stacks: Sequence[str]) -> Plot | None:
+    """What ran, waited and was held over time: stacks at the last stream's highest load."""
+    highest: dict[str, dict[str, tuple[float, Result]]] = {}
     for result, point in served(results):
         if result.timeline is not None:
-            key, rate = (stream(point), result.case.label), point.rate or 0.0
-            if key not in highest or highest[key][0] < rate:
-                highest[key] = (rate, result)
-    chosen = [result for _, result in highest.values()][: _MOST_PANELS // 2]
+            of_stream = highest.setdefault(stream(point), {})
+            rate, label = point.rate or 0.0, result.case.label
+            if label not in of_stream or of_stream[label][0] < rate:
+                of_stream[label] = (rate, result)
+    if not highest:
+        return None
+    name, by_stack = max(highest.items())
+    chosen = [by_stack[label][1] for label in stacks if label in by_stack][:_MOST_COURSES]
     panels = []
     for result in chosen:
         course = result.timeline
@@ -81,7 +86,7 @@ def _course(results: Sequence[Result]) -> Plot | None:
     svg = drawing.courses(panels, "seconds", salt="course")
     return Plot(
         "The course of a run, at the highest load",
-        "The first process of each case. Means over equal stretches of time; a waiting request is "
-        "one that is due and not in the batch.",
+        f"{name}, the first process of each case. Means over equal stretches of time; a waiting "
+        "request is one that is due and not in the batch.",
         svg,
     )

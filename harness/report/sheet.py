@@ -121,7 +121,7 @@ def sheet(
         untried=_listed([r for r in all_ordered if _untried(r)], results),
         slopes=(
             *(slope_grid(group, label) for group in slopes(ordered)),
-            *serving_grids(rest, label),
+            *serving_grids(rest, label, outline.stacks),
             *quality_grids(rest, label),
             *kernel_grids(rest),
             *beside,

@@ -9,7 +9,7 @@ import pytest
 from harness.analysis.results import Result, results
 from harness.report.notes import notes
 from harness.report.page import html
-from harness.report.serving import serving_grids
+from harness.report.serving import rank, serving_grids
 from harness.report.serving_plots import serving_plots
 from harness.report.sheet import sheet
 from harness.run import SampleSet
@@ -44,6 +44,11 @@ def served(example_sweep: ModuleType) -> list[Result]:
                 "ttft": 4e6 * rate / better,
                 "ttft_p90": 9e6 * rate / better,
                 "ttft_p99": None,
+                "tpot": 3e6,
+                "e2e_p90": 7e7,
+                "prefix_hit_rate": 0.0,
+                "refused": 0.0,
+                "swaps_out": 3.0,
                 "cache_waste": 0.5 / better,
                 "batch_occupancy": 0.25,
                 "peak_sequences": 7.0 * better,
@@ -58,34 +63,46 @@ def served(example_sweep: ModuleType) -> list[Result]:
 
 
 def test_a_row_is_a_stack_at_a_rate(served: list[Result]) -> None:
-    times, room = serving_grids(served, "mha")
-    assert times.title == "Serving azure-2023-code x0.1, slots 8, tiny, torch, float32, 1 thread"
-    assert [row[0] for row in times.rows] == ["2  mha", "2  mha+paged", "8  mha", "8  mha+paged"]
-    assert [row[2] for row in times.rows] == ["baseline", "2.00x", "baseline", "2.00x"]
-    at = dict(zip(times.header, times.rows[1], strict=True))
-    assert at["tok/s"] == "200"
-    assert at["ttft p50"] == "4.00 ms"
-    assert at["p90"] == "9.00 ms"
-    # Too few requests for it.
-    assert at["p99"] == "-"
+    rates, first, gaps, room = serving_grids(served, "mha", STACKS)
+    assert rates.title == "Serving azure-2023-code x0.1, slots 8, tiny, torch, float32, 1 thread"
+    for grid in (rates, first, gaps, room):
+        rows = [row[0] for row in grid.rows]
+        assert rows == ["2  mha", "2  mha+paged", "8  mha", "8  mha+paged"]
+    assert [row[2] for row in rates.rows] == ["baseline", "2.00x", "baseline", "2.00x"]
+    assert dict(zip(rates.header, rates.rows[1], strict=True))["tok/s"] == "200"
+    # Names of columns stand more than once: p90 of the first token, then of the time per token.
+    assert first.header[1:] == ("first p50", "p90", "p99", "per token p50", "p90", "p99")
+    assert first.rows[1][1:] == ("4.00 ms", "9.00 ms", "-", "3.00 ms", "-", "-")
+    assert gaps.header[1:] == ("gap p50", "p90", "p99", "answer p50", "p90", "p99")
+    assert gaps.rows[1][1:] == ("-", "-", "-", "-", "70.0 ms", "-")
     at = dict(zip(room.header, room.rows[3], strict=True))
     assert at["waste"] == "25.0%"
     assert at["peak"] == "14.0"
     assert at["preempted"] == "0"
-    assert at["hits"] == "-"
+
+
+def test_what_never_happened_has_no_column(served: list[Result]) -> None:
+    room = serving_grids(served, "mha", STACKS)[-1]
+    assert {"hits", "swapped", "refused"} & {*room.header} == {"swapped"}
+    assert room.rows[1][room.header.index("swapped")] == "3.00"
 
 
 def test_another_baseline_turns_the_ratios(served: list[Result]) -> None:
-    times, _ = serving_grids(served, "mha+paged")
-    assert [row[:3:2] for row in times.rows[:2]] == [
+    rates = serving_grids(served, "mha+paged", STACKS)[0]
+    assert [row[:3:2] for row in rates.rows[:2]] == [
         ("2  mha+paged", "baseline"),
         ("2  mha", "0.50x"),
     ]
 
 
+def test_stacks_stand_in_the_suites_order() -> None:
+    labels = ("c", "b", "a", "unknown")
+    assert sorted(labels, key=lambda s: rank(s, "b", ("a", "b", "c"))) == ["b", "a", "c", "unknown"]
+
+
 def test_the_sheet_holds_the_tables(served: list[Result], example_sweep: ModuleType) -> None:
     told = sheet(example_sweep.row(), served)
-    assert [grid.title.split()[0] for grid in told.slopes] == ["Serving", "Room"]
+    assert [grid.title.split()[0] for grid in told.slopes] == ["Serving", "First", "Gap", "Queue"]
     assert told.blocks == ()
 
 
