@@ -10,6 +10,7 @@ from itertools import pairwise
 from harness.analysis.ratios import family
 from harness.analysis.results import Result
 from harness.errors import HarnessError
+from harness.hardware.ceilings import Ceilings
 from harness.report import units
 from harness.store.rows import SweepRow
 from harness.suite.points import QualityPoint
@@ -65,6 +66,7 @@ def conditions(sweep: SweepRow, results: Sequence[Result]) -> list[tuple[str, st
         ("suite", f"{sweep.suite} ({sweep.suite_hash[:12]}), sweep {sweep.id}, {sweep.status}"),
         ("measured", when(sweep)),
         ("hardware", hardware(sweep)),
+        ("limits", _in_force(sweep, results)),
         ("versions", versions(sweep)),
         ("code", code(sweep)),
         ("cases", _shared(results)),
@@ -75,6 +77,30 @@ def conditions(sweep: SweepRow, results: Sequence[Result]) -> list[tuple[str, st
     if sweep.environment.power_limit_w is not None:
         pairs.insert(3, ("power", f"limit {sweep.environment.power_limit_w:g} W"))
     return [(name, value) for name, value in pairs if value]
+
+
+def _in_force(sweep: SweepRow, results: Sequence[Result]) -> str:
+    """What this sweep's fractions are fractions of, by threads; "" where it was not recorded."""
+    found = {} if sweep.ceilings is None else sweep.ceilings.measured
+    dtypes = list(dict.fromkeys(r.case.dtype for r in results if r.source == "measured"))
+    told = [
+        f"{limits(each, dtypes)}, {threads} thread{'s' * (threads > 1)}"
+        if sweep.hardware.kind == "cpu"
+        else limits(each, dtypes)
+        for threads, each in sorted(found.items())
+    ]
+    return "; ".join(told) if dtypes else ""
+
+
+def limits(ceilings: Ceilings, dtypes: Sequence[str]) -> str:
+    """A device's limits in these dtypes, and where they are from."""
+    peaks = {dtype: ceilings.flops_per_s.get(dtype) for dtype in dtypes}
+    parts = [
+        f"memory {units.value('achieved_bandwidth', ceilings.bandwidth_bytes_per_s)}",
+        *(f"{d} {units.value('achieved_flops', peak)}" for d, peak in peaks.items() if peak),
+        ceilings.source,
+    ]
+    return ", ".join(parts)
 
 
 def _command(sweep: SweepRow) -> str:

@@ -7,10 +7,10 @@ import json
 from rich.console import Console
 from rich.text import Text
 
-from harness.hardware.ceilings import Ceilings
 from harness.measure.interval import median
 from harness.metrics import METRICS
 from harness.report import units
+from harness.report.conditions import limits
 from harness.report.findings import Grid
 from harness.report.terminal import print_grid, print_list
 from harness.run import GateResult, MetricValue, SampleSet
@@ -71,24 +71,13 @@ def _facts(run: StoredRun, sweep: SweepRow | None) -> list[tuple[str, str]]:
         facts.append(("operations", ", ".join(used)))
     if sweep is not None:
         facts.append(("sweep", f"{sweep.id}: {sweep.suite} on {sweep.hardware.name}"))
-        limits = None if sweep.ceilings is None else sweep.ceilings.measured.get(case.threads)
-        if limits is not None:
-            facts.append(("limits", _limits(limits, case.dtype)))
+        judged = None if sweep.ceilings is None else sweep.ceilings.measured.get(case.threads)
+        if judged is not None:
+            facts.append(("limits", limits(judged, [case.dtype])))
         if sweep.revision is not None:
             dirty = " with uncommitted changes" if sweep.revision.dirty else ""
             facts.append(("code", f"{sweep.revision.commit[:12]}{dirty}"))
     return [(name, text) for name, text in facts if text]
-
-
-def _limits(limits: Ceilings, dtype: str) -> str:
-    """What fractions of this run are fractions of."""
-    peak = limits.flops_per_s.get(dtype)
-    parts = [
-        f"memory {units.value('achieved_bandwidth', limits.bandwidth_bytes_per_s)}",
-        "" if peak is None else f"{dtype} {units.value('achieved_flops', peak)}",
-        limits.source,
-    ]
-    return ", ".join(filter(None, parts))
 
 
 def _model(case: Case) -> str:

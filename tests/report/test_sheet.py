@@ -6,6 +6,7 @@ import pytest
 
 from harness.analysis.results import Result, results
 from harness.errors import NothingMeasuredError, UsageError
+from harness.hardware.ceilings import Ceilings, InForce
 from harness.report.conditions import Outline, conditions, outline
 from harness.report.sheet import Sheet, sheet
 from harness.store.rows import StoredRun
@@ -195,3 +196,14 @@ def test_conditions_of_a_gpu_and_of_no_checkout(
     assert "not a git checkout" in told["code"]
     assert "no end recorded" in told["measured"]
     assert "driver 580.1" in told["versions"]
+
+
+def test_limits_in_force_stand_among_the_conditions(
+    example_sweep: ModuleType, found: list[Result]
+) -> None:
+    row = example_sweep.row()
+    assert "limits" not in dict(conditions(row, found)), "an older sweep did not record them"
+    limits = Ceilings(bandwidth_bytes_per_s=16.4e9, flops_per_s={"float32": 218e9}, source="mine")
+    kept = row.model_copy(update={"ceilings": InForce(measured={1: limits})})
+    told = dict(conditions(kept, found))["limits"]
+    assert told == "memory 16.4 GB/s, float32 218 GFLOP/s, mine, 1 thread"
