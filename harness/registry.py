@@ -34,9 +34,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def names(plugin_paths: Sequence[str | Path] = ()) -> list[str]:
-    """Every technique's name, sorted, without importing one. UsageError for a bad plugin path."""
+    """Every technique's name, sorted, without importing one. Plugin paths installed before count
+    too. UsageError for a bad plugin path."""
     found = {path.name for path in _folders_in(_BUILT_IN)} | {p.name for p in _entry_points()}
-    return sorted(found | set(_plugins(plugin_paths)))
+    return sorted(found | set(_plugins(plugin_paths)) | set(_finder().folders))
 
 
 def get(name: str, plugin_paths: Sequence[str | Path] = ()) -> Technique[Any]:
@@ -48,8 +49,7 @@ def get(name: str, plugin_paths: Sequence[str | Path] = ()) -> Technique[Any]:
     install(plugin_paths)
     places = _places(name)
     if not places:
-        known = {*names(), *_finder().folders}
-        raise unknown("technique", name, known)
+        raise unknown("technique", name, names())
     if len(places) > 1:
         where = " and ".join(_shown(place) for place in places)
         raise UsageError(f"technique '{name}' is found in two places, {where}; rename one of them")

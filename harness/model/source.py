@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,18 +118,35 @@ def _trained(name: str, folder: Path) -> ModelSource:
     declared = config.read(folder)
     tokenizer = folder / "tokenizer.json"
     card = _card(folder / "card.json")
-    return ModelSource(
+    found = ModelSource(
         name=name,
         kind="trained",
         shape=declared.shape,
         family=declared.family,
         folder=folder,
-        checkpoint_hash=_hash_of(weight_files(folder)),
         eos=declared.eos,
         tokenizer=tokenizer if tokenizer.exists() else None,
         task=_task(card),
         training=_training(card),
     )
+    return replace(found, checkpoint_hash=_identity(found))
+
+
+def _identity(found: ModelSource) -> str:
+    """SHA-256 of what a folder's model computes by: weights, shape, end of sequence, tokenizer and
+    task. The same weights with another eps or window are another model."""
+    assert found.folder is not None
+    # Without defaults, so that a number that shapes gain later changes no hash.
+    shape = {
+        each.name: getattr(found.shape, each.name)
+        for each in fields(ModelShape)
+        if getattr(found.shape, each.name) != each.default
+    }
+    tokenizer = _hash_of([found.tokenizer]) if found.tokenizer else None
+    weights = _hash_of(weight_files(found.folder))
+    content = [weights, shape, found.family, found.eos, tokenizer, found.task]
+    text = json.dumps(content, sort_keys=True, default=asdict)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _card(file: Path) -> dict[str, Any]:
@@ -205,7 +222,7 @@ def _inflated(name: str, inflation: Inflation) -> ModelSource:
 
 
 def _hash_of(files: list[Path]) -> str:
-    """The hash of a checkpoint's weights; UsageError for a file that may not be read."""
+    """The hash of files, as of weights; UsageError for a file that may not be read."""
     try:
         return _hash(files)
     except OSError as error:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from harness.run import GateResult, MetricValue
 from harness.worker.job import Job
 from harness.zoo import corpus
 
-_LIBRARIES = ("torch", "numpy", "tokenizers", "safetensors", "gguf")
+_LIBRARIES = ("torch", "triton", "numpy", "tokenizers", "safetensors", "gguf")
 
 
 class Kept(Record):
@@ -48,7 +48,7 @@ def key(job: Job) -> str:
         "gate": job.gate.model_dump(),
         "device": [job.device, device],
         "code": code_digest(job.plugin_paths),
-        "libraries": {name: version(name) for name in _LIBRARIES},
+        "libraries": {name: _version(name) for name in _LIBRARIES},
     }
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -93,6 +93,14 @@ def _sources(plugin_paths: tuple[str, ...]) -> Iterator[Path]:
     yield from sorted(corpus.FOLDER.glob("*.txt"))
     for given in plugin_paths:
         yield from sorted(Path(given).rglob("*.py"))
+
+
+def _version(library: str) -> str | None:
+    """None where it is not installed, as Triton is not everywhere."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
 
 
 def _file(name: str) -> Path:

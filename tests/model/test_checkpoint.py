@@ -13,11 +13,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from harness import registry
 from harness.errors import UsageError
 from harness.model import config, source, weights
 from harness.model.layout import layout, tensors
 from harness.model.presets import PRESETS
 from harness.shape import ModelShape, RopeScaling
+from tests.conftest import MakePlugin
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -122,6 +124,27 @@ def test_the_hash_names_the_weights(folder: Path) -> None:
     first = source.find(str(folder), ["gqa"]).checkpoint_hash
     assert source.find(str(folder), ["gqa"]).checkpoint_hash == first
     save_file(_tensors(), folder / "model.safetensors")
+    assert source.find(str(folder), ["gqa"]).checkpoint_hash != first
+
+
+def test_a_broken_plugin_stops_no_checkpoint(folder: Path, make_plugin: MakePlugin) -> None:
+    """Every technique is asked for its families, those of plugins too."""
+    registry.install([make_plugin(code="raise RuntimeError('broken')")])
+    assert source.find(str(folder), ["gqa"]).kind == "trained"
+
+
+@pytest.mark.parametrize("key", ["rms_norm_eps", "rope_theta", "eos_token_id"])
+def test_the_hash_names_what_the_weights_are_computed_by(folder: Path, key: str) -> None:
+    """An edited config kept the series of the model that it no longer was."""
+    first = source.find(str(folder), ["gqa"]).checkpoint_hash
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {key: 5}))
+    assert source.find(str(folder), ["gqa"]).checkpoint_hash != first
+
+
+def test_the_hash_names_the_tokenizer(folder: Path) -> None:
+    first = source.find(str(folder), ["gqa"]).checkpoint_hash
+    (folder / "tokenizer.json").write_text("{}")
     assert source.find(str(folder), ["gqa"]).checkpoint_hash != first
 
 

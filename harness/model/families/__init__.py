@@ -11,10 +11,12 @@ A technique that brings its own kind of layer brings its families too (`Techniqu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from harness import registry
+from harness.errors import UsageError
 from harness.shape import ModelShape
 
 # By the first entry of `architectures` in config.json.
@@ -47,10 +49,12 @@ class Family(Protocol):
 
 def known() -> Mapping[str, str]:
     """Module by class name: the families here, and those that techniques bring."""
-    found = dict(_FAMILIES)
+    found: dict[str, str] = {}
     for name in registry.names():
-        found |= registry.get(name).checkpoints
-    return found
+        # A technique that cannot be imported brings no family, and stops no checkpoint of others.
+        with suppress(UsageError):
+            found |= registry.get(name).checkpoints
+    return found | _FAMILIES
 
 
 def of(module: str) -> Family:
