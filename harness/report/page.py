@@ -116,13 +116,13 @@ def _grid(grid: Grid) -> str:
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-    return f'{table}<p class="note">{escape(grid.note)}</p>' if grid.note else table
+    return f'{table}<p class="note">{_told(grid.note)}</p>' if grid.note else table
 
 
 def _cells(cells: Iterable[str], tag: str, left: int) -> str:
     text = ' class="text"'
     return "".join(
-        f"<{tag}{text if i < left else ''}>{escape(cell)}</{tag}>" for i, cell in enumerate(cells)
+        f"<{tag}{text if i < left else ''}>{_told(cell)}</{tag}>" for i, cell in enumerate(cells)
     )
 
 
@@ -156,7 +156,7 @@ def _section(title: str, content: str) -> str:
 def _sentences(title: str, sentences: Sequence[str]) -> str:
     if not sentences:
         return ""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    items = "".join(f"<li>{_told(sentence)}</li>" for sentence in sentences)
     return _section(title, f"<ul>{items}</ul>")
 
 

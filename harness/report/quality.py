@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from harness.analysis.quality import Trained, Trainings, quality, trainings
 from harness.analysis.results import Estimate, Result
@@ -11,8 +11,9 @@ from harness.metrics import NEEDLE_DISTANCES
 from harness.report import units
 from harness.report.findings import Grid
 
-_TEXT = ("bits_per_byte", "bits_per_byte_16_64", "bits_per_byte_128_256",
-         "bits_per_byte_increase", "kl_to_baseline", "top1_agreement")  # fmt: skip
+# In order of what a narrow screen keeps.
+_TEXT = ("bits_per_byte", "kl_to_baseline", "top1_agreement", "bits_per_byte_increase",
+         "bits_per_byte_16_64", "bits_per_byte_128_256")  # fmt: skip
 _WRITTEN = ("greedy_agreement", "copying_accuracy", "copying_gain", "cloze_accuracy")
 _LOOKED_UP = ("recall_accuracy", *(f"needle_accuracy_{distance}" for distance in NEEDLE_DISTANCES))
 _TITLES = {
@@ -41,10 +42,10 @@ def quality_grids(results: Sequence[Result], baseline: str) -> list[Grid]:
     found = [
         *_tables(
             results, _TEXT, "Held-out text",
-            "bits/byte over all tokens, then of those at these places of their window; increase, "
-            "KL and the share of tokens that both think likeliest are from the same model with "
-            "dense weights, a contiguous cache and float32, over the same windows (-: this is it); "
-            "[ ]: 95 % over windows",
+            "KL, share of tokens that both think likeliest and increase of bits/byte are from the "
+            "same model with dense weights, a contiguous cache and float32, over the same windows "
+            "(-: this is it); at: bits/byte at these places of a window; +- and [ ]: 95 % over "
+            "windows",
         ),
         *_tables(
             results, _WRITTEN, "Greedy text, copying and cloze",
@@ -73,27 +74,25 @@ def quality_sentences(results: Sequence[Result], baseline: str) -> list[str]:
 
 def _tables(results: Sequence[Result], metrics: Sequence[str], title: str, note: str) -> list[Grid]:
     """A row a model, stack and dtype, with the metrics of all its tasks; columns that are used."""
-    grouped: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Estimate]]] = {}
+    grouped: dict[tuple[str, ...], dict[tuple[str, str, str], dict[str, Estimate]]] = {}
     for result, point in quality(results):
         told = {name: e for name, e in result.metrics.items() if name in metrics}
         if not told:
             continue
         case = result.case
-        texts = f"{point.windows} texts"
-        # A task of its own length for each model: its rows stand together.
-        length = () if metrics is _LOOKED_UP else (f"of {point.tokens} tokens",)
-        backend = f"{case.backend}, {case.threads} thread{'s' * (case.threads > 1)}"
-        key = (" ".join([texts, *length]), backend)
+        # Models of a task have texts of their own length: their rows stand together.
+        length = "" if metrics is _LOOKED_UP else f" of {point.tokens} tokens"
+        threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
+        key = (f"{point.windows} texts{length}", case.backend, threads)
         row = (case.model, case.label, case.dtype)
         grouped.setdefault(key, {}).setdefault(row, {}).update(told)
-    return [
-        _grid(f"{title}: {', '.join(key)}", rows, metrics, note) for key, rows in grouped.items()
-    ]
+    return [_grid(title, key, rows, metrics, note) for key, rows in grouped.items()]
 
 
 def _grid(
     title: str,
-    rows: dict[tuple[str, ...], dict[str, Estimate]],
+    key: tuple[str, ...],
+    rows: dict[tuple[str, str, str], dict[str, Estimate]],
     metrics: Sequence[str],
     note: str,
 ) -> Grid:
@@ -102,15 +101,27 @@ def _grid(
         for name in metrics
         if any(name in told and told[name].value is not None for told in rows.values())
     ]
+    dtypes = {dtype for _, _, dtype in rows}
+    shared = dtypes.pop() if len(dtypes) == 1 else None
     return Grid(
-        title=title,
-        header=("model, stack, dtype", *(_title(name) for name in used)),
+        title=f"{title}: {', '.join([*key, *([shared] if shared else [])])}",
+        header=("model, stack", *(_title(name) for name in used)),
         rows=tuple(
-            (", ".join(row), *(_cell(name, told.get(name)) for name in used))
+            (_named(*row, shared), *(_cell(name, told.get(name)) for name in used))
             for row, told in sorted(rows.items(), key=lambda item: item[0][0])
         ),
         note=note,
     )
+
+
+def _named(model: str, stack: str, dtype: str, shared: str | None) -> str:
+    """A row's name, without what the model's name or the title says already."""
+    parts = [model]
+    if not model.endswith(f"-{stack}"):
+        parts.append(stack)
+    if dtype != shared:
+        parts.append(dtype)
+    return ", ".join(parts)
 
 
 def _title(name: str) -> str:
@@ -120,23 +131,28 @@ def _title(name: str) -> str:
 def _cell(name: str, estimate: Estimate | None) -> str:
     if estimate is None or estimate.value is None:
         return units.NOTHING
-    if name == "kl_to_baseline":
-        return f"{estimate.value:.2g} {units.spread(estimate)}".rstrip()
+    value, low, high = estimate.value, estimate.ci_low, estimate.ci_high
     if name in ("bits_per_byte_16_64", "bits_per_byte_128_256"):
-        return f"{estimate.value:.3f}"
-    write: Callable[[float], str] = _WRITE.get(name, "{:.3f}".format)
-    text = write(estimate.value)
-    if estimate.ci_low is None or estimate.ci_high is None:
+        return f"{value:.3f}"
+    if name == "kl_to_baseline":
+        return f"{value:.2g} {units.spread(estimate)}".rstrip()
+    places, sign = _PLACES.get(name, (3, ""))
+    text = f"{value:{sign}.{places}f}"
+    if low is None or high is None or low == high:
         return text
-    low, high = write(estimate.ci_low), write(estimate.ci_high)
-    return text if low == high else f"{text} [{low}, {high}]"
+    if name in _SHARES:
+        # Cut at 0 and 1, so not symmetric.
+        return f"{text} [{low:.{places}f}, {high:.{places}f}]"
+    return f"{text} +-{(high - low) / 2:.{places}f}"
 
 
-_WRITE: dict[str, Callable[[float], str]] = {
-    "bits_per_byte_increase": "{:+.5f}".format,
-    "copying_gain": "{:+.3f}".format,
-    "greedy_agreement": "{:.1f}".format,
+# Digits after the point, and whether a plus is written.
+_PLACES = {
+    "bits_per_byte_increase": (5, "+"),
+    "copying_gain": (3, "+"),
+    "greedy_agreement": (1, ""),
 }
+_SHARES = ("top1_agreement", "copying_accuracy", "cloze_accuracy", *_LOOKED_UP)
 
 
 def _seed_grid(told: Trainings, baseline: str) -> Grid:
