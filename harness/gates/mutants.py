@@ -45,6 +45,7 @@ class Mutant:
     before: str
     after: str
     occurrence: int  # among equal changes of the function, from 0
+    lines: range  # of the statement in the module's own source; of a loop or condition, its head
     source: str  # of the whole module with the change
 
     @property
@@ -84,7 +85,12 @@ def mutants(module: str, source: str) -> list[Mutant]:
                 first = function.decorator_list[0] if function.decorator_list else function
                 text = [*lines[: first.lineno - 1], changed, *lines[function.end_lineno :]]
                 whole = "\n".join(text) + "\n"
-                found.append(Mutant(module, function.name, rule, before, after, seen[told], whole))
+                found.append(
+                    Mutant(
+                        module, function.name, rule, before, after, seen[told], _lines(statement),
+                        whole,
+                    )
+                )  # fmt: skip
                 seen[told] += 1
     return found
 
@@ -240,6 +246,12 @@ def _other_strides(name: str, names: Sequence[str]) -> Iterator[str]:
         other = same[(same.index((tensor, axis)) + 1) % len(same)]
         if other != (tensor, axis):
             yield "_".join(other)
+
+
+def _lines(statement: ast.stmt) -> range:
+    body = getattr(statement, "body", None)
+    end = body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1
+    return range(statement.lineno, max(end, statement.lineno + 1))
 
 
 @contextmanager

@@ -15,10 +15,12 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import torch
@@ -110,6 +112,15 @@ class Fate:
         return self.ending != _FATES[_SURVIVED]
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A shape on trial, and what the kernel itself does there."""
+
+    trial: Trial
+    seconds: float  # processor time
+    lines: frozenset[tuple[str, int]]  # of its sources, by module, that it executes
+
+
 class Judge:
     """A kernel's gate, ready to be held over mutants of it."""
 
@@ -118,15 +129,19 @@ class Judge:
         self._module, _, self._name = spec.triton.partition(":")
         self._sources = sources(spec)
         candidate = getattr(importlib.import_module(self._module), self._name)
-        timed: list[tuple[float, Trial]] = []
+        files = {str(sys.modules[each.module].__file__): each.module for each in self._sources}
+        found = []
         # float32 has the teeth: no rule changes a rounding, of which float16 has others.
         for shape in spec.shapes["test"]:
             trial = Trial(spec, shape, torch.float32)
-            begun = time.process_time()
-            if said := trial.complaints(candidate):
+            with _traced(files) as lines:
+                said = trial.complaints(candidate)
+            if said:
                 raise HarnessError(f"{spec.name} itself is red at {dict(shape)}: {said[0]}")
-            timed.append((time.process_time() - begun, trial))
-        self._trials = sorted(timed, key=lambda each: each[0])
+            begun = time.process_time()
+            trial.complaints(candidate)
+            found.append(_Trial(trial, time.process_time() - begun, frozenset(lines)))
+        self._trials = sorted(found, key=lambda each: each.seconds)
 
     def fates(self, wanted: Sequence[Mutant], workers: int) -> Iterator[Fate]:
         """What becomes of each, as it is known; so many processes at a time."""
@@ -152,14 +167,18 @@ class Judge:
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            code = self._judged(self._loaded(mutant, folder))
+            code = self._judged(mutant, self._loaded(mutant, folder))
         finally:
             os._exit(code)
 
-    def _judged(self, candidate: Callable[..., Any]) -> int:
-        for seconds, trial in self._trials:
-            signal.setitimer(signal.ITIMER_PROF, _SLOWER * seconds + _GRACE_SECONDS)
-            if trial.complaints(candidate):
+    def _judged(self, mutant: Mutant, candidate: Callable[..., Any]) -> int:
+        changed = {(mutant.module, line) for line in mutant.lines}
+        for each in self._trials:
+            # Where the changed statement is never executed, nothing is changed.
+            if changed.isdisjoint(each.lines):
+                continue
+            signal.setitimer(signal.ITIMER_PROF, _SLOWER * each.seconds + _GRACE_SECONDS)
+            if each.trial.complaints(candidate):
                 return _REFUSED
         return _SURVIVED
 
@@ -179,3 +198,27 @@ class Judge:
             found.loader.exec_module(module)
         function: Callable[..., Any] = getattr(sys.modules[self._module], self._name)
         return function
+
+
+@contextmanager
+def _traced(files: Mapping[str, str]) -> Iterator[set[tuple[str, int]]]:
+    """Within, which lines of these files are executed, by what the files stand for."""
+    lines: set[tuple[str, int]] = set()
+
+    def call(frame: FrameType, _event: str, _argument: Any) -> Any:
+        module = files.get(frame.f_code.co_filename)
+        if module is None:
+            return None
+
+        def line(inner: FrameType, _event: str, _argument: Any) -> Any:
+            lines.add((module, inner.f_lineno))
+            return line
+
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)

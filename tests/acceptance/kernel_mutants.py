@@ -36,7 +36,6 @@ def main() -> int:
         parser.error(f"unknown kernel {min(unknown)!r}; known: {', '.join(names)}")
     if not interpreted():
         parser.error("set TRITON_INTERPRET=1: mutants are judged by Triton's interpreter")
-    os.nice(5)
     faults = [
         fault
         for name in given.kernels or names
