@@ -18,8 +18,9 @@ def exactness(_options: Options) -> Exactness:
 
 
 def apply(plan: EnginePlan, _options: Options) -> EnginePlan:
-    """As many key/value heads as query heads."""
-    return plan.add(Trait.TOKEN_STATE, shape=replace(plan.shape, kv_heads=plan.shape.heads))
+    """As many key/value heads as query heads, in every layer: no mixer of a checkpoint's own."""
+    shape = replace(plan.shape, kv_heads=plan.shape.heads, mixers=())
+    return plan.add(Trait.TOKEN_STATE, shape=shape)
 
 
 def cost(_so_far: Cost, plan: EnginePlan, _options: Options, batch: BatchShape) -> Cost:

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from harness import registry
-from harness.errors import UsageError
+from harness import stack as stacks
+from harness.errors import UnfitError, UsageError
 from harness.model import config, source, weights
 from harness.model.layout import layout, tensors
 from harness.model.presets import PRESETS
@@ -394,3 +395,22 @@ def test_members_that_ship_load(name: str) -> None:
     assert (found.tokenizer is None) == name.startswith(("zoo/needle", "zoo/recall"))
     family = source.find(name.rsplit("-", 1)[0], [name.rsplit("-", 1)[-1]])
     assert family == found
+
+
+def test_layers_of_a_checkpoints_own_are_not_called_attention() -> None:
+    found = source.find("zoo/recall8-conv", ())
+    with pytest.raises(UnfitError, match=r"trained with .*ConvAttention"):
+        stacks.resolve(
+            stacks.parse("mha"), found, dtype="float32", backend="torch", slots=1, max_tokens=8
+        )
+
+
+def test_a_convolution_without_its_width_is_one_sentence(tmp_path: Path) -> None:
+    found = source.find("zoo/recall8-conv", ())
+    assert found.folder is not None
+    config = json.loads((found.folder / "config.json").read_text())
+    del config["conv_kernel"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="conv_kernel") as raised:
+        source.find(str(tmp_path), ())
+    assert "\n" not in str(raised.value)
