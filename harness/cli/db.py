@@ -1,4 +1,4 @@
-"""`harness db`: upgrade, info, export, merge and gc of the database of results."""
+"""`harness db`: upgrade, info, export, merge, import and gc of the database of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
 
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(name="db", help="Look after the database of results.", no_args_is_help=True)
     for command in (upgrade, info, export, merge):
         group.command()(command)
+    group.command("import")(bring_in)
     group.command("gc")(collect)
     app.add_typer(group)
 
@@ -152,6 +153,39 @@ def _merge_document(source: Path, db: str | None) -> None:
             f"added {after['sweep'] - before['sweep']} sweeps and {after['run'] - before['run']} "
             f"runs of {source} to {shown(store.url)}"
         )
+
+
+def bring_in(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="What 'pytest --benchmark-json' wrote, a process."),
+    ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Benchmarks to keep, by full name; may be repeated."),
+    ] = None,
+    profile: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="The device that they measured.")
+    ] = None,
+    db: Database = None,
+) -> None:
+    """Add benchmarks of pytest-benchmark as one sweep, on the machine that measured them.
+
+    Each file is a round: give several, of several processes, for an interval. Doing it twice adds
+    nothing.
+    """
+    from harness.hardware.detection import detect
+    from harness.interop.pytest_benchmark.document import read
+    from harness.store import open_store
+    from harness.store.faults import shown
+
+    found = read(files, detect(profile), only or ())
+    with open_store(db) as store:
+        sweep = store.begin_sweep(found.start)
+        for case, record in found.runs:
+            store.save_run(sweep, case, record)
+        store.end_sweep(sweep, "complete", found.start.started_at)
+        typer.echo(f"{len(found.runs)} runs are sweep {sweep} of {shown(store.url)}")
 
 
 def collect(

@@ -97,7 +97,7 @@ class Case(Record):
     @property
     def title(self) -> str:
         """A short name for people: what is compared, and at which point."""
-        return f"{self.label} {self.workload.title}"
+        return f"{self.label} {self.workload.title}".rstrip()
 
     @property
     def composed(self) -> StackSpec:

@@ -118,6 +118,7 @@ def _judge(
             if here.max() < bound:
                 continue
             place = _place(probability[row], int(here.argmax()), settings)
+            place = _later(inner[asked[row]], place, settings)
             if abs(_size(inner[asked[row]], place[1])) < LEAST_SIZE * settings.effect:
                 continue
             begin, at, end = (first + position for position in place)
@@ -158,3 +159,19 @@ def _place(probability: Floats, peak: int, settings: Settings) -> tuple[int, int
     around = np.cumsum(probability[low : peak + settings.near + 1])
     begin, at, end = np.searchsorted(around, np.array([0.05, 0.5, 0.95]) * around[-1])
     return low + int(begin), low + int(at), low + int(end)
+
+
+def _later(inner: Floats, place: tuple[int, int, int], settings: Settings) -> tuple[int, int, int]:
+    """The place of a step that the models put at the last night that they consider.
+
+    A large step is found there before it has lasted for `settings.after` nights; it began on the
+    night that parts the old level from the newest two nights with the least absolute error.
+    """
+    begin, at, end = place
+    if end < len(inner) - settings.after:
+        return place
+    old, new = np.median(inner[max(begin - 20, 0) : begin]), np.median(inner[-2:])
+    # How much better the nights from `at` on fit the old level, added up night by night.
+    older = np.abs(inner[at:-2] - new) - np.abs(inner[at:-2] - old)
+    at += int(np.argmax(np.append(0.0, np.cumsum(older))))
+    return begin, at, max(end, at)

@@ -21,12 +21,18 @@ def detect(trials: Sequence[Trial], settings: Settings = DEFAULT) -> Alerts:
 def offline(series: Sequence[Floats]) -> list[list[int]]:
     """Where it finds steps in either direction, in whole series of any scale.
 
-    Levels are compared as they are where not all are positive, relative to their spread.
+    Levels are compared as they are where not all are positive, relative to their spread. A value
+    that is missing (NaN) is taken to be the one before it.
     """
     return [[step.at for step in steps] for steps in replay([_scaled(values) for values in series])]
 
 
 def _scaled(values: Floats) -> Floats:
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return np.zeros(len(values))
+    before = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    values = values[known[np.maximum(before, 0)]]
     if np.all(values > 0):
         return np.asarray(np.log(values))
     spread = float(np.std(values)) or 1.0

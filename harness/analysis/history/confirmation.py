@@ -20,6 +20,8 @@ from harness.store.alerts import AlertRow
 PAIRS = 16
 # Fewer pairs than this bear out nothing.
 LEAST_PAIRS = 6
+# The suite of benchmarks that were measured by another tool: no sweep can measure them again.
+IMPORTED = "pytest-benchmark"
 
 
 def bear_out(nominated: Sequence[Verdict], session: Verdicts) -> list[Verdict]:
@@ -105,7 +107,9 @@ def sessions(told: Sequence[Verdict], history: History) -> tuple[str, ...]:
     asked: dict[tuple[str, str, str], list[str]] = {}
     for row in told:
         night = suites.get(row.subject.case_hash)
-        if row.nominated and row.change and row.change.from_revision and night and night.commit:
+        if night is None or night.commit is None or night.suite == IMPORTED:
+            continue
+        if row.nominated and row.change and row.change.from_revision:
             key = (night.suite, row.change.from_revision, night.commit)
             titles = asked.setdefault(key, [])
             if row.subject.title not in titles:

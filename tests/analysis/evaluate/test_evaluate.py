@@ -82,6 +82,15 @@ def test_two_alerts_around_a_step_are_one_step_found_and_none_is_wrong() -> None
     assert found.delays == (1,)
 
 
+def test_a_series_with_missing_values_is_read_on() -> None:
+    """Two annotated series have gaps; a NaN would make every probability one."""
+    values = np.append(np.full(30, 100.0), np.full(30, 130.0)) + np.tile((0.0, 0.4), 30)
+    values[[0, 12, 29, 45]] = np.nan
+    found, nothing = ours.offline([values, np.full(40, np.nan)])
+    assert found == [30]
+    assert nothing == []
+
+
 def test_what_is_near_is_no_news() -> None:
     said = [Alert(10, 8), Alert(11, 9), Alert(12, 11), Alert(13, 12), Alert(14, 8)]
     assert [a.at for a in news(said)] == [8, 12]

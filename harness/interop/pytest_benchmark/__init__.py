@@ -1,0 +1,1 @@
+"""pytest-benchmark: its results into the store, and a fixture that times on a GPU."""
