@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from harness import cli
@@ -11,6 +13,7 @@ from harness.analysis.results import results
 from harness.aot.figures import Compiled, Figures, UnitName
 from harness.aot.gate import judge
 from harness.hardware.environment import environment
+from harness.hardware.identity import RevisionRow
 from harness.kernel import Claims
 from harness.metrics import METRICS
 from harness.report.sheet import sheet
@@ -109,3 +112,61 @@ def test_a_stored_target_reads_as_a_report(tmp_path: Path) -> None:
         sweep: SweepRow = reader.sweep(1)
         told = sheet(sweep, results(reader.runs(1)))
     assert dict(told.conditions)["hardware"].startswith("target:sm_90")
+
+
+def night(db: str, commit: str, *each: Compiled) -> None:
+    """What was compiled at a revision, as a night of the history."""
+    at = RevisionRow(
+        repo="r", commit=commit * 40, parent=None, branch="main", committed_at=datetime.now(UTC),
+        dirty=False, diff_hash="",
+    )  # fmt: skip
+    judged: Judged = [(one, judge(one, CLAIMS)) for one in each]
+    with open_store(db) as store:
+        store_compiled(store, judged, environment(), at, ["kernels", "compile"])
+
+
+def told(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli.build(), [*arguments], env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("planted", "metric"),
+    [
+        ({"registers": 200}, "registers"),
+        ({"local_accesses": 12}, "local_accesses"),  # from none: a change without a ratio
+        ({"wide_loads": 20, "narrow_loads": 16}, "wide_load_share"),
+    ],
+)
+def test_a_planted_change_of_code_is_a_regression(
+    tmp_path: Path, planted: dict[str, int], metric: str
+) -> None:
+    """Held against the previous revision by the commands that hold timings."""
+    db, worse = str(tmp_path / "static.db"), FIGURES.model_copy(update=planted)
+    for commit in "ab":
+        night(db, commit, compiled(), compiled(target="gfx942"))
+    assert told("regress", "--db", db, "--dry-run")[0] == 0
+    night(db, "c", compiled(figures=worse), compiled(target="gfx942"))
+    code, text = told("regress", "--db", db)
+    (line,) = [line for line in text.splitlines() if line.endswith("regressed")]
+    assert code == 1
+    assert "_attend, target:sm_90" in line, "of two targets the row says which"
+    assert metric in line
+    code, text = told("compare", "3", "5", "--db", db)
+    assert code == 1
+    changed = [line for line in text.splitlines() if line.endswith("regressed")]
+    assert any(metric in line for line in changed)
+    # The same code compiles to the same figures: nothing to report.
+    assert told("compare", "1", "3", "--db", db)[0] == 0
+
+
+def test_a_planted_spill_is_a_gate_that_turned_red(tmp_path: Path) -> None:
+    db = str(tmp_path / "static.db")
+    other = compiled(options={"splits": 1})
+    spilled = compiled(figures=FIGURES.model_copy(update={"spill_bytes": 48}))
+    for commit in "ab":
+        night(db, commit, compiled(), other)
+    night(db, "c", spilled, other)
+    code, text = told("regress", "--db", db)
+    assert code == 1
+    assert "48 bytes a thread" in text

@@ -127,7 +127,8 @@ def _refusal(series: Series) -> Judged | None:
         return Judged((), None, None, f"{series.metric.name} is neither better high nor low")
     if np.any(~np.isfinite(series.values)) or np.any(series.values <= 0):
         if series.exact:
-            return None if np.all(series.values > 0) else Judged((), None, None, "holds a zero")
+            known = np.all(np.isfinite(series.values)) and np.all(series.values >= 0)
+            return None if known else Judged((), None, None, "holds a number below zero")
         return Judged(
             (), None, None, "holds a value that is not positive, so no ratio of it exists"
         )

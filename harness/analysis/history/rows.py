@@ -15,6 +15,7 @@ from harness.suite.case import Case
 
 # An improvement older than this is no news.
 RECENT = 32
+_NO_RATIO = "it was zero, so there is no ratio"
 # A series whose nights could not show this much is called noisy.
 NOISY = 0.05
 
@@ -69,16 +70,17 @@ def changed(
     verdict = "regressed" if alarm or (counted and finding.worse) else "unknown"
     if not finding.worse:
         verdict = "improved"
-    reason = "; ".join(part for part in (extra, finding.note, cause[1]) if part)
+    unscaled = _NO_RATIO if series.from_zero else ""
+    reason = "; ".join(part for part in (extra, finding.note, cause[1], unscaled) if part)
     return Verdict.model_validate(
         {
             "subject": subject(series, history),
             "verdict": verdict if state != "acknowledged" else "unknown",
             "base": base,
             "head": head,
-            "ratio": math.exp(-finding.effect),
-            "ci_low": math.exp(-finding.high),
-            "ci_high": math.exp(-finding.low),
+            "ratio": None if series.from_zero else math.exp(-finding.effect),
+            "ci_low": None if series.from_zero else math.exp(-finding.high),
+            "ci_high": None if series.from_zero else math.exp(-finding.low),
             "n": len(series.values) - at,
             "reason": reason,
             "nominated": nominated,
@@ -108,6 +110,11 @@ def standing(series: Series, judged: Judged, history: History, start: int) -> Ve
     values = series.values
     left, right = values[start : start + LEVEL], values[-min(LEVEL, len(values) - start) :]
     base, head = float(np.median(left)), float(np.median(right))
+    if series.from_zero:
+        word = "same" if base == head else "unknown"
+        return Verdict(
+            subject=about, verdict=word, base=base, head=head, n=len(right), reason=_NO_RATIO
+        )
     sign = -1.0 if series.metric.direction == "higher" else 1.0
     effect = sign * math.log(head / base)
     half = 2.5 * (judged.sd or 0.0) * math.sqrt(1 / len(left) + 1 / len(right))
@@ -139,6 +146,8 @@ def levels(series: Series, finding: Finding) -> tuple[float, float]:
     They fit its effect, which was found on a series whose earlier changes were taken back.
     """
     head = float(np.median(series.values[finding.at :][:LEVEL]))
+    if series.from_zero:
+        return float(series.values[finding.at - 1]), head
     sign = -1.0 if series.metric.direction == "higher" else 1.0
     return head * math.exp(-sign * finding.effect), head
 

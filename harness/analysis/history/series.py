@@ -47,10 +47,18 @@ class Series:
         return self.key.source == "static" or (self.metric.unit == "bytes" and self._repeats())
 
     @property
+    def from_zero(self) -> bool:
+        """Whether it is a count that was zero at times: from none to some is a change too."""
+        return self.exact and bool(np.any(self.values == 0))
+
+    @property
     def logs(self) -> Floats:
-        """Logarithms, up is worse; needs positive values and a direction."""
+        """Logarithms, up is worse; needs positive values, or counts, and a direction.
+
+        A count that was zero is counted from one, so that it has a logarithm.
+        """
         sign = -1.0 if self.metric.direction == "higher" else 1.0
-        return sign * np.log(self.values)
+        return sign * np.log(self.values + 1 if self.from_zero else self.values)
 
     def _repeats(self) -> bool:
         same = np.count_nonzero(self.values[1:] == self.values[:-1])

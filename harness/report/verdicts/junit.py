@@ -65,7 +65,7 @@ def _kind(row: Verdict) -> str:
 
 def _case(suite: Element, row: Verdict, seen: Counter[tuple[str, str]]) -> None:
     subject = row.subject
-    group = _legal(", ".join(p for p in (table.place(row), subject.hardware) if p))
+    group = _legal(table.place(row))
     seen[group, subject.metric] += 1
     again = seen[group, subject.metric]
     name = subject.metric if again == 1 else f"{subject.metric} [{again}]"

@@ -69,7 +69,7 @@ def _ending(opened: int, rows: int, lines: int, whole: str) -> str:
     return f"\n{'</details>' * opened}\n\n**Cut here: {what} are left out; see {whole}.**\n"
 
 
-def _rows(rows: Iterable[Verdict], common: str) -> str:
+def _rows(rows: Iterable[Verdict], common: told_as.Shared) -> str:
     lines = [
         (
             *told_as.cells(row, common),

@@ -21,21 +21,28 @@ def verdict(row: Verdict) -> str:
     return row.verdict
 
 
-def shared(told: Verdicts) -> str:
-    """The conditions that all rows have in common, said once and not in every row."""
-    found = {row.subject.conditions for row in told.rows}
-    return found.pop() if len(found) == 1 else ""
+# What all rows have in common: conditions and device, each "" where they differ.
+Shared = tuple[str, str]
 
 
-def place(row: Verdict, common: str = "") -> str:
-    """Case and conditions, what a reader needs to find it, without what is said elsewhere."""
+def shared(told: Verdicts) -> Shared:
+    """The conditions and the device that all rows share, said once or not at all in the rows."""
+    conditions = {row.subject.conditions for row in told.rows}
+    devices = {row.subject.hardware for row in told.rows}
+    return (
+        conditions.pop() if len(conditions) == 1 else "",
+        devices.pop() if len(devices) == 1 else "",
+    )
+
+
+def place(row: Verdict, common: Shared = ("", "")) -> str:
+    """Case, conditions and device, as a reader needs to find it, without what is said elsewhere."""
     subject = row.subject
-    if not subject.conditions or subject.conditions == common:
-        return subject.title
-    return f"{subject.title}, {subject.conditions}"
+    parts = zip((subject.conditions, subject.hardware), common, strict=True)
+    return ", ".join([subject.title, *(part for part, known in parts if part and part != known)])
 
 
-def cells(row: Verdict, common: str = "") -> tuple[str, ...]:
+def cells(row: Verdict, common: Shared = ("", "")) -> tuple[str, ...]:
     """One row under HEADER."""
     unit = row.subject.unit
     both = [units.NOTHING if v is None else units.amount(unit, v) for v in (row.base, row.head)]
@@ -46,7 +53,7 @@ def cells(row: Verdict, common: str = "") -> tuple[str, ...]:
 
 def conditions(told: Verdicts) -> list[tuple[str, str]]:
     """Name and value for the head of a table."""
-    common = shared(told)
+    common, _ = shared(told)
     return [*told.conditions, *([("cases", common)] if common else [])]
 
 
