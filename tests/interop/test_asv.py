@@ -243,6 +243,8 @@ def test_benchmarks_are_generated_from_the_suites_that_are_named(
     module = importlib.reload(importlib.import_module("harness.interop.asv.benchmarks.suites"))
     made = {name: f for name, f in vars(module).items() if name.startswith("track_")}
     assert set(made) == {f"track_tiny_suite_{m}" for m in module.TRACKED if m != "kernel_time"}
+    # asv takes the function's own name: under one name, all metrics would be one benchmark.
+    assert {function.__name__ for function in made.values()} == set(made)
     track = made["track_tiny_suite_throughput"]
     (labels,) = track.params
     assert labels[0] == "mha B1 P8 N4, tiny, torch, float32, 1 thread"
