@@ -95,6 +95,26 @@ def mutants(module: str, source: str) -> list[Mutant]:
     return found
 
 
+def instrumented(source: str, name: str) -> str:
+    """The source with a call of `name`, with its line, before every statement of its kernels."""
+    tree = ast.parse(source)
+    for function in tree.body:
+        if not isinstance(function, ast.FunctionDef) or not _jitted(function):
+            continue
+        for node in list(ast.walk(function)):
+            for field in ("body", "orelse"):
+                block = getattr(node, field, None)
+                if not isinstance(node, ast.stmt) or not block:
+                    continue
+                told = [[_call(name, each.lineno), each] for each in block]
+                setattr(node, field, [each for pair in told for each in pair])
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _call(name: str, number: int) -> ast.stmt:
+    return ast.Expr(ast.Call(ast.Name(name, ast.Load()), [ast.Constant(number)], []))
+
+
 def _jitted(function: ast.FunctionDef) -> bool:
     return any("triton.jit" in ast.unparse(each) for each in function.decorator_list)
 

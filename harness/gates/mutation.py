@@ -16,11 +16,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any
 
 import torch
@@ -28,12 +26,14 @@ import yaml
 
 from harness.errors import HarnessError
 from harness.gates.kernel import Trial
-from harness.gates.mutants import Mutant, mutants
+from harness.gates.mutants import Mutant, instrumented, mutants
 from harness.kernel import KernelSpec
 from harness.paths import root
 
 EQUIVALENT = "equivalent.yaml"
 _PACKAGE = "harness.kernels."
+# What an instrumented kernel calls.
+_TELL = "_executed"
 # Processor time of a mutant at one shape: so many times the kernel's own, and seconds beside it.
 _SLOWER, _GRACE_SECONDS = 5.0, 1.0
 _SURVIVED, _REFUSED, _RAISED = 0, 1, 2
@@ -128,19 +128,19 @@ class Judge:
         assert spec.triton is not None
         self._module, _, self._name = spec.triton.partition(":")
         self._sources = sources(spec)
-        candidate = getattr(importlib.import_module(self._module), self._name)
-        files = {str(sys.modules[each.module].__file__): each.module for each in self._sources}
+        lines: set[tuple[str, int]] = set()
         found = []
-        # float32 has the teeth: no rule changes a rounding, of which float16 has others.
-        for shape in spec.shapes["test"]:
-            trial = Trial(spec, shape, torch.float32)
-            with _traced(files) as lines:
-                said = trial.complaints(candidate)
-            if said:
-                raise HarnessError(f"{spec.name} itself is red at {dict(shape)}: {said[0]}")
-            begun = time.process_time()
-            trial.complaints(candidate)
-            found.append(_Trial(trial, time.process_time() - begun, frozenset(lines)))
+        with TemporaryDirectory(prefix="mutants-") as folder:
+            candidate = self._instrumented(Path(folder), lines)
+            # float32 has the teeth: no rule changes a rounding, of which float16 has others.
+            for shape in spec.shapes["test"]:
+                trial = Trial(spec, shape, torch.float32)
+                begun = time.process_time()
+                lines.clear()
+                if said := trial.complaints(candidate):
+                    raise HarnessError(f"{spec.name} itself is red at {dict(shape)}: {said[0]}")
+                seconds = time.process_time() - begun
+                found.append(_Trial(trial, seconds, frozenset(lines)))
         self._trials = sorted(found, key=lambda each: each.seconds)
 
     def fates(self, wanted: Sequence[Mutant], workers: int) -> Iterator[Fate]:
@@ -167,58 +167,50 @@ class Judge:
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            code = self._judged(mutant, self._loaded(mutant, folder))
+            code = self._judged(mutant, self._mutated(mutant, folder))
         finally:
             os._exit(code)
 
     def _judged(self, mutant: Mutant, candidate: Callable[..., Any]) -> int:
         changed = {(mutant.module, line) for line in mutant.lines}
+        launched = mutant.function == self._name
         for each in self._trials:
             # Where the changed statement is never executed, nothing is changed.
-            if changed.isdisjoint(each.lines):
+            if not launched and changed.isdisjoint(each.lines):
                 continue
             signal.setitimer(signal.ITIMER_PROF, _SLOWER * each.seconds + _GRACE_SECONDS)
             if each.trial.complaints(candidate):
                 return _REFUSED
         return _SURVIVED
 
-    def _loaded(self, mutant: Mutant, folder: Path) -> Callable[..., Any]:
-        """The launcher, with the mutant and what imports it loaded anew."""
-        changed = [source.module for source in self._sources].index(mutant.module)
-        # Those before do not import it.
-        for number, source in enumerate(self._sources[changed:]):
+    def _instrumented(self, folder: Path, lines: set[tuple[str, int]]) -> Callable[..., Any]:
+        """The launcher, with kernels that tell which of their lines are executed."""
+        texts = {each.module: instrumented(each.text, _TELL) for each in self._sources}
+        told = {
+            module: {_TELL: lambda line, module=module: lines.add((module, line))}
+            for module in texts
+        }
+        return self._loaded(texts, folder, told)
+
+    def _mutated(self, mutant: Mutant, folder: Path) -> Callable[..., Any]:
+        """The launcher, with the mutant beside the rest."""
+        texts = {source.module: source.text for source in self._sources}
+        return self._loaded(texts | {mutant.module: mutant.source}, folder, {})
+
+    def _loaded(
+        self, texts: Mapping[str, str], folder: Path, names: Mapping[str, Mapping[str, Any]]
+    ) -> Callable[..., Any]:
+        """The launcher, with modules of these texts in place of its own, and names in them."""
+        for number, (name, text) in enumerate(texts.items()):
             # A file, because the interpreter reads a function's source.
             path = folder / f"{os.getpid()}-{number}.py"
-            path.write_text(mutant.source if source.module == mutant.module else source.text)
-            found = importlib.util.spec_from_file_location(source.module, path)
+            path.write_text(text)
+            found = importlib.util.spec_from_file_location(name, path)
             assert found is not None
             assert found.loader is not None
             module = importlib.util.module_from_spec(found)
-            sys.modules[source.module] = module
+            vars(module).update(names.get(name, {}))
+            sys.modules[name] = module
             found.loader.exec_module(module)
         function: Callable[..., Any] = getattr(sys.modules[self._module], self._name)
         return function
-
-
-@contextmanager
-def _traced(files: Mapping[str, str]) -> Iterator[set[tuple[str, int]]]:
-    """Within, which lines of these files are executed, by what the files stand for."""
-    lines: set[tuple[str, int]] = set()
-
-    def call(frame: FrameType, _event: str, _argument: Any) -> Any:
-        module = files.get(frame.f_code.co_filename)
-        if module is None:
-            return None
-
-        def line(inner: FrameType, _event: str, _argument: Any) -> Any:
-            lines.add((module, inner.f_lineno))
-            return line
-
-        return line
-
-    before = sys.gettrace()
-    sys.settrace(call)
-    try:
-        yield lines
-    finally:
-        sys.settrace(before)

@@ -65,6 +65,7 @@ _TEST = (
     _shape(B=2, S=90, N=2, K=1, H=16, block=40, ragged=1),  # pages larger than a tile
     _shape(B=3, S=60, N=6, K=2, H=32, block=16, draft=4, ragged=1),
     _shape(B=1, S=40, N=8, K=1, H=16, draft=7),
+    _shape(B=3, S=20, N=9, K=1, H=16, draft=7, ragged=1),  # a tile of rows that few sequences need
     _shape(B=3, S=50, N=4, K=2, H=32, block=16, draft=5, mask=1, ragged=1),
     _shape(B=3, S=90, N=2, K=1, H=16, block=16, window=43, ragged=1),  # from a tile's last key on
     _shape(B=3, S=60, N=2, K=1, H=16, draft=6, mask=1, window=3, softcap=5, ragged=1),
