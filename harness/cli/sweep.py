@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.listing import Database, PluginPaths, Table, print_table
 from harness.cli.suite import Settings
-from harness.errors import HarnessError, NothingMeasuredError, UsageError
+from harness.errors import NothingMeasuredError, UsageError
 
 if TYPE_CHECKING:
     from harness.hardware.ceilings import Ceilings
@@ -256,12 +256,15 @@ def _print_plan(order: Order, device: HardwareRow, db: str | None) -> None:
 
 
 def known_hardware(device: HardwareRow, db: str | None) -> HardwareRow:
-    """The device with its calibration from the database; without where there is none yet."""
+    """The device with its calibration from the database; without where there is no database yet.
+
+    A database that cannot be read is an error: what it holds of the device would be lost.
+    """
     from harness.store import open_reader
+    from harness.store.schema import stored_revision
     from harness.sweep.session import with_known_calibration
 
-    try:
-        with open_reader(db) as reader:
-            return with_known_calibration(device, reader.hardware(device.identity_hash))
-    except HarnessError:
+    if stored_revision(db) is None:
         return device
+    with open_reader(db) as reader:
+        return with_known_calibration(device, reader.hardware(device.identity_hash))

@@ -17,6 +17,7 @@ from harness.hardware.detection import detect
 from harness.predict.calibration import target
 from harness.predict.efficiency import Efficiency, Local
 from harness.predict.measured import Measured
+from harness.store import open_store, schema
 
 
 def run(command: object, *arguments: str) -> tuple[int, str, BaseException | None]:
@@ -120,6 +121,22 @@ def test_a_calibration_of_another_version_says_what_to_do() -> None:
     here = detect("cpu").model_copy(update={"calibration": {"typical": {"1": {"float32": {}}}}})
     with pytest.raises(UsageError, match="is another version's; run 'harness calibrate --threads"):
         target(here, 1)
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_what_an_older_database_holds_of_a_machine_is_not_lost(tmp_path: Path) -> None:
+    """Calibrating one number of threads would else replace all that was kept."""
+    database = str(tmp_path / "older.db")
+    run(calibrate_command, "--profile", "cpu", "--db", database, "--threads", "2")
+    with open_store(database) as store:
+        schema.migrate(store.engine, "0002")
+    code, _, raised = run(calibrate_command, "--profile", "cpu", "--db", database)
+    assert code != 0
+    assert "run 'harness db upgrade --db" in str(raised)
+    open_store(database).close()
+    run(calibrate_command, "--profile", "cpu", "--db", database)
+    here = known_hardware(detect("cpu"), database)
+    assert stored(here, 2, ["float32"]) == stored(here, 1, ["float32"]) == MADE_UP
 
 
 def test_calibrate_without_the_device_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
