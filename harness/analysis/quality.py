@@ -32,6 +32,11 @@ class Trained:
     verdict: str  # better, worse, none, unknown; empty without a difference
 
     @property
+    def seeds(self) -> int:
+        """How many trainings there are."""
+        return len(self.by_seed)
+
+    @property
     def values(self) -> list[float]:
         """One number a seed."""
         return [value for _, value in self.by_seed]
@@ -100,11 +105,17 @@ def _compared(
         by_family.setdefault(families, {})[label] = (training, seeds)
     found = []
     for families, stacks in by_family.items():
-        # On one training there is nothing that a seed could explain.
-        if baseline not in stacks or len({training for training, _ in stacks.values()}) < 2:
+        if baseline not in stacks:
             continue
-        own, base = stacks[baseline]
-        labels = [baseline, *(label for label in stacks if stacks[label][0] != own)]
+        base = stacks[baseline][1]
+        # Of stacks on one training the plainest stands for it: no seed tells them apart.
+        named = {baseline: stacks[baseline][0]}
+        for label in sorted(stacks, key=len):
+            if stacks[label][0] not in named.values():
+                named[label] = stacks[label][0]
+        labels = [baseline, *(label for label in stacks if label in named and label != baseline)]
+        if len(labels) < 2:
+            continue
         rows = tuple(_row(metric, label, stacks[label][1], base) for label in labels)
         found.append(Trainings(metric, families, conditions, rows))
     return found

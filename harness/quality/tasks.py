@@ -25,7 +25,7 @@ from harness.suite.points import QualityPoint
 
 # Logits held at once, of one stack: a window of 256 tokens of a vocabulary of 49,152 is a fifth.
 _LOGITS_BYTES = 256 << 20
-_ITSELF = "the case is its own baseline: dense weights, a contiguous cache, float32"
+_ITSELF = "the case is its own baseline: the model as it was trained, a contiguous cache, float32"
 
 
 @dataclass

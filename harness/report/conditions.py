@@ -144,7 +144,7 @@ def _values(results: Sequence[Result]) -> dict[str, list[str]]:
 def _shared(results: Sequence[Result]) -> str:
     values = _values(results)
     parts = [
-        found[0] if len(found) == 1 else f"{name} {' | '.join(found)}"
+        found[0] if len(found) == 1 else f"{name} {' | '.join(sorted(found))}"
         for name, found in values.items()
         if name != "graph" or found != ["no CUDA graph"]
     ]

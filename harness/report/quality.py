@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.analysis.quality import Trained, Trainings, quality, trainings
+from harness.analysis.ratios import family
 from harness.analysis.results import Estimate, Result
 from harness.metrics import NEEDLE_DISTANCES
 from harness.report import units
@@ -14,8 +17,29 @@ from harness.report.findings import Grid
 # In order of what a narrow screen keeps.
 _TEXT = ("bits_per_byte", "kl_to_baseline", "top1_agreement", "bits_per_byte_increase",
          "bits_per_byte_16_64", "bits_per_byte_128_256")  # fmt: skip
-_WRITTEN = ("greedy_agreement", "copying_accuracy", "copying_gain", "cloze_accuracy")
-_LOOKED_UP = ("recall_accuracy", *(f"needle_accuracy_{distance}" for distance in NEEDLE_DISTANCES))
+_GREEDY = ("greedy_agreement",)
+_TOLD_APART = ("copying_accuracy", "cloze_accuracy", "copying_gain")
+_RECALL = ("recall_accuracy",)
+_NEEDLES = tuple(f"needle_accuracy_{distance}" for distance in NEEDLE_DISTANCES)
+# Metrics of one table, its title and its note.
+_KINDS = (
+    (
+        _TEXT,
+        "Held-out text",
+        "KL, share of tokens that both think likeliest and increase of bits/byte are from the "
+        "model as it was trained, with a contiguous cache and in float32, over the same windows "
+        "(-: this is it); at: bits/byte at these places of a window; +- and [ ]: 95 % over windows",
+    ),
+    (_GREEDY, "Greedy text", "leading tokens equal to those of the model as it was trained"),
+    (
+        _TOLD_APART,
+        "Copying and cloze",
+        "copying: tokens right in a passage that comes again; gain: less the share at its first "
+        "time; cloze: the true one of four continuations is the likeliest (guessing: 0.250)",
+    ),
+    (_RECALL, "Recall", "share of values thought the likeliest, after pairs of keys and values"),
+    (_NEEDLES, "Needles", "share of needles thought the likeliest, so many tokens later"),
+)
 _TITLES = {
     "bits_per_byte": "bits/byte",
     "bits_per_byte_16_64": "at 16-64",
@@ -38,53 +62,61 @@ _WORDS = {
 
 
 def quality_grids(results: Sequence[Result], baseline: str) -> list[Grid]:
-    """A table a kind of task under equal conditions, and one a family of seeds."""
+    """A table a kind of task under equal conditions, one a family of seeds, and one of the rest."""
     found = [
-        *_tables(
-            results, _TEXT, "Held-out text",
-            "KL, share of tokens that both think likeliest and increase of bits/byte are from the "
-            "same model with dense weights, a contiguous cache and float32, over the same windows "
-            "(-: this is it); at: bits/byte at these places of a window; +- and [ ]: 95 % over "
-            "windows",
-        ),
-        *_tables(
-            results, _WRITTEN, "Greedy text, copying and cloze",
-            "greedy alike: leading tokens of greedy text equal to that model's; copying: tokens "
-            "right in a passage that comes again; gain: less the share at its first time; cloze: "
-            "true continuation out of four likeliest (guessing: 0.250)",
-        ),
-        *_tables(
-            results, _LOOKED_UP, "Look-ups",
-            "share of values thought the likeliest: after pairs of keys and values, or so many "
-            "tokens behind; for models that learned it",
-        ),
-    ]  # fmt: skip
-    return [*found, *(_seed_grid(each, baseline) for each in trainings(results, baseline))]
+        grid
+        for metrics, title, note in _KINDS
+        for grid in _tables(results, baseline, metrics, title, note)
+    ]
+    every = trainings(results, baseline)
+    several = [each for each in every if each.stacks[0].seeds > 1]
+    return [*found, *(_seed_grid(each, baseline) for each in several), *_alone(every, baseline)]
 
 
 def quality_sentences(results: Sequence[Result], baseline: str) -> list[str]:
-    """Every difference between trainings in words, with what the seeds alone give."""
-    return [
+    """Differences between trainings in words, with what the seeds alone give."""
+    every = trainings(results, baseline)
+    told = [
         _sentence(each, stack, baseline)
-        for each in trainings(results, baseline)
+        for each in every
         for stack in each.stacks
-        if stack.difference is not None
+        if stack.difference is not None and stack.verdict != "unknown"
     ]
+    alone = dict.fromkeys(name for e in every if e.stacks[0].seeds == 1 for name in e.families)
+    if alone:
+        told.append(
+            f"Every architecture of {', '.join(alone)} was trained with one seed: nobody knows "
+            "which of their differences another seed would leave."
+        )
+    return told
 
 
-def _tables(results: Sequence[Result], metrics: Sequence[str], title: str, note: str) -> list[Grid]:
+@dataclass(frozen=True, order=True)
+class _Row:
+    """What a row is of, in the order of a table: families together, each baseline first."""
+
+    family: str
+    other: bool  # not the baseline
+    model: str
+    stack: str
+    dtype: str
+
+
+def _tables(
+    results: Sequence[Result], baseline: str, metrics: Sequence[str], title: str, note: str
+) -> list[Grid]:
     """A row a model, stack and dtype, with the metrics of all its tasks; columns that are used."""
-    grouped: dict[tuple[str, ...], dict[tuple[str, str, str], dict[str, Estimate]]] = {}
+    grouped: dict[tuple[str, ...], dict[_Row, dict[str, Estimate]]] = {}
     for result, point in quality(results):
         told = {name: e for name, e in result.metrics.items() if name in metrics}
-        if not told:
+        if all(estimate.value is None for estimate in told.values()):
             continue
         case = result.case
         # Models of a task have texts of their own length: their rows stand together.
-        length = "" if metrics is _LOOKED_UP else f" of {point.tokens} tokens"
+        length = "" if metrics in (_RECALL, _NEEDLES) else f" of {point.tokens} tokens"
         threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
         key = (f"{point.windows} texts{length}", case.backend, threads)
-        row = (case.model, case.label, case.dtype)
+        row = _Row(family(case), case.label != baseline, case.model, case.label, case.dtype)
         grouped.setdefault(key, {}).setdefault(row, {}).update(told)
     return [_grid(title, key, rows, metrics, note) for key, rows in grouped.items()]
 
@@ -92,7 +124,7 @@ def _tables(results: Sequence[Result], metrics: Sequence[str], title: str, note:
 def _grid(
     title: str,
     key: tuple[str, ...],
-    rows: dict[tuple[str, str, str], dict[str, Estimate]],
+    rows: dict[_Row, dict[str, Estimate]],
     metrics: Sequence[str],
     note: str,
 ) -> Grid:
@@ -101,26 +133,27 @@ def _grid(
         for name in metrics
         if any(name in told and told[name].value is not None for told in rows.values())
     ]
-    dtypes = {dtype for _, _, dtype in rows}
-    shared = dtypes.pop() if len(dtypes) == 1 else None
+    counted = Counter(row.dtype for row in rows)
+    usual = max(sorted(counted), key=counted.__getitem__)
+    said = usual if len(counted) == 1 else f"{usual} unless named"
     return Grid(
-        title=f"{title}: {', '.join([*key, *([shared] if shared else [])])}",
+        title=f"{title}: {', '.join([*key, said])}",
         header=("model, stack", *(_title(name) for name in used)),
         rows=tuple(
-            (_named(*row, shared), *(_cell(name, told.get(name)) for name in used))
-            for row, told in sorted(rows.items(), key=lambda item: item[0][0])
+            (_named(row, usual), *(_cell(name, rows[row].get(name)) for name in used))
+            for row in sorted(rows)
         ),
         note=note,
     )
 
 
-def _named(model: str, stack: str, dtype: str, shared: str | None) -> str:
+def _named(row: _Row, usual: str) -> str:
     """A row's name, without what the model's name or the title says already."""
-    parts = [model]
-    if not model.endswith(f"-{stack}"):
-        parts.append(stack)
-    if dtype != shared:
-        parts.append(dtype)
+    parts = [row.model]
+    if not row.model.endswith(f"-{row.stack}"):
+        parts.append(row.stack)
+    if row.dtype != usual:
+        parts.append(row.dtype)
     return ", ".join(parts)
 
 
@@ -140,8 +173,8 @@ def _cell(name: str, estimate: Estimate | None) -> str:
     text = f"{value:{sign}.{places}f}"
     if low is None or high is None or low == high:
         return text
-    if name in _SHARES:
-        # Cut at 0 and 1, so not symmetric.
+    if name in _SHARES and (low <= 0 or high >= 1):
+        # Cut there, so not symmetric.
         return f"{text} [{low:.{places}f}, {high:.{places}f}]"
     return f"{text} +-{(high - low) / 2:.{places}f}"
 
@@ -152,28 +185,52 @@ _PLACES = {
     "copying_gain": (3, "+"),
     "greedy_agreement": (1, ""),
 }
-_SHARES = ("top1_agreement", "copying_accuracy", "cloze_accuracy", *_LOOKED_UP)
+_SHARES = ("top1_agreement", "copying_accuracy", "cloze_accuracy", *_RECALL, *_NEEDLES)
 
 
 def _seed_grid(told: Trainings, baseline: str) -> Grid:
     return Grid(
         title=f"Seeds: {_WORDS[told.metric]} of {', '.join(told.families)}, "
         f"{', '.join(told.conditions)}",
-        header=("stack", "by seed", "mean", "seed spread", f"less {baseline}'s", "difference"),
+        header=("stack", "mean", f"less {baseline}'s", "difference", "seed spread", "by seed"),
         rows=tuple(_seed_row(stack) for stack in told.stacks),
-        note="seed spread: standard deviation over seeds; +-: what the seeds alone give, 95 % of "
-        "Student's t; a difference within it is none, and one seed says nothing",
+        note="+-: what the seeds alone give, 95 % of Student's t, and a difference within it is "
+        "none; seed spread: standard deviation over seeds",
     )
 
 
 def _seed_row(stack: Trained) -> tuple[str, ...]:
     values = stack.values
-    spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else "one seed"
+    spread = f"{statistics.stdev(values):.4f}"
     by_seed = ", ".join(f"{value:.4f}" for value in values)
-    cells = (stack.stack, by_seed, f"{statistics.mean(values):.4f}", spread)
-    if stack.difference is None:
-        return (*cells, "baseline", "")
-    return (*cells, _difference(stack), stack.verdict)
+    against = ("baseline", "") if stack.difference is None else (_difference(stack), stack.verdict)
+    return (stack.stack, f"{statistics.mean(values):.4f}", *against, spread, by_seed)
+
+
+def _alone(every: Sequence[Trainings], baseline: str) -> list[Grid]:
+    """Families of one seed, in one table."""
+    rows = [
+        (
+            f"{', '.join(each.families)}, {stack.stack}",
+            _WORDS[each.metric],
+            f"{stack.values[0]:.4f}",
+            _difference(stack),
+            stack.verdict,
+        )
+        for each in every
+        for stack in each.stacks
+        if each.stacks[0].seeds == 1 and stack.difference is not None
+    ]
+    if not rows:
+        return []
+    return [
+        Grid(
+            title="Architectures that were trained with one seed",
+            header=("family, stack", "of", "value", f"less {baseline}'s", "difference"),
+            rows=tuple(rows),
+            note="one seed gives no spread: nobody knows what another would leave of a difference",
+        )
+    ]
 
 
 def _difference(stack: Trained) -> str:
@@ -186,8 +243,6 @@ def _difference(stack: Trained) -> str:
 def _sentence(told: Trainings, stack: Trained, baseline: str) -> str:
     what = f"{_WORDS[told.metric]} of {stack.stack} less {baseline}'s on {', '.join(told.families)}"
     head = f"{what[0].upper()}{what[1:]}: {_difference(stack)}"
-    if stack.verdict == "unknown":
-        return f"{head}; trained with one seed each, so nobody knows whether that is a difference."
     if stack.verdict == "none":
         return f"{head}; within the spread of the seeds, so none."
-    return f"{head}; beyond the spread of {len(stack.values)} seeds: {stack.verdict}."
+    return f"{head}; beyond the spread of {stack.seeds} seeds: {stack.verdict}."

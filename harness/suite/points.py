@@ -93,8 +93,8 @@ class QualityPoint(Record):
     """How good a stack's outputs are, by one task of `harness.quality.tasks`: so many texts of so
     many tokens, of which `prompt_tokens` are fed at once and the others one by one.
 
-    `against` names the model that divergences are from, by its own architecture and the baselines
-    of all other slots in float32; None: the case's own model.
+    `against` names the model that divergences are from, as it was trained and with the baselines of
+    all slots in float32; None: the case's own model.
     """
 
     kind: Literal["quality"] = "quality"

@@ -43,7 +43,7 @@ class QualityWorkload(Record):
     against: str | None = Field(
         None,
         description="a model of equal vocabulary that divergences are from; none: the case's own"
-        " model with dense weights, a contiguous cache and float32",
+        " as it was trained, with a contiguous cache and float32",
     )
 
     def axes(self) -> dict[str, tuple[Any, ...]]:

@@ -103,26 +103,25 @@ def _side(base: Ground) -> Side:
 
 
 def _baseline(base: Ground, point: QualityPoint) -> Side | None:
-    """The baseline of a point; None where it is the stack itself, or the task needs none."""
+    """The baseline of a point: the model as it was trained, uncompressed. None where it is the
+    stack itself, or the task needs none."""
     if point.task not in ("text", "greedy"):
         return None
     case, source = base.job.case, base.source
-    plain = stacks.parse("dense")
-    spec = plain.model_copy(update={"architecture": case.composed.architecture})
     if point.against is not None:
         source = _against(base, point)
-        spec = plain
-    spec = stacks.completed(spec, source)
-    if (
-        source.checkpoint_hash == base.source.checkpoint_hash
-        and _bare(spec) == _bare(case.composed)
-        and case.dtype == "float32"
-    ):
-        return None
+    spec = stacks.completed(stacks.parse("dense"), source)
     plan = stacks.resolve(
         spec, source, dtype="float32", backend="torch", slots=point.slots,
         max_tokens=point.max_tokens,
     )  # fmt: skip
+    if (
+        source.checkpoint_hash == base.source.checkpoint_hash
+        and plan.shape == base.plan.shape
+        and _beside_architecture(spec) == _beside_architecture(case.composed)
+        and case.dtype == "float32"
+    ):
+        return None
     loaded = weights.load(source, plan.shape, torch.float32, base.job.device, WEIGHTS_SEED)
     return Side(source, plan, loaded, base.job.device)
 
@@ -177,5 +176,5 @@ def _said(base: Ground, judged: Judged) -> dict[str, object]:
     return said
 
 
-def _bare(spec: StackSpec) -> StackSpec:
-    return spec.model_copy(update={"label": ""})
+def _beside_architecture(spec: StackSpec) -> StackSpec:
+    return spec.model_copy(update={"label": "", "architecture": ()})

@@ -172,6 +172,15 @@ def test_what_rounding_costs_is_measured_beside_the_same_text(make_job: MakeJob)
     assert "its own baseline" in (by_name(same)["kl_to_baseline"].null_reason or "")
 
 
+def test_a_window_is_held_against_the_model_as_it_was_trained(make_job: MakeJob) -> None:
+    fields = {"windows": 2, "tokens": 40}
+    record = worker.run(make_job("text", spec="gqa+local(window=8)", **fields))
+    assert value(record, "kl_to_baseline") > 0.01
+    # Spelled in another way it is still the model itself.
+    same = worker.run(make_job("text", spec="gqa(kv_heads=2)", **fields))
+    assert "its own baseline" in (by_name(same)["kl_to_baseline"].null_reason or "")
+
+
 def test_another_model_as_baseline(make_job: MakeJob) -> None:
     hashed = source.find("zoo/small-mha", ()).checkpoint_hash
     record = worker.run(make_job("text", against="zoo/small-mha", against_hash=hashed))
