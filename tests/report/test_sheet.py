@@ -117,7 +117,7 @@ def test_what_differs_besides_the_workload_is_named_at_each_point(
         "batch 1, prompt 128, new 64, bfloat16",
         "batch 1, prompt 128, new 64, float32",
     ]
-    assert "dtype float32 | bfloat16" in dict(told.conditions)["cases"]
+    assert "dtype bfloat16 | float32" in dict(told.conditions)["cases"]
 
 
 def test_unsupported_and_skipped_cases_are_no_failures(example_sweep: ModuleType) -> None:
