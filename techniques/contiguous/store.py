@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from harness.engine.store import Blob, Destinations, Pages
-from harness.errors import UnfitError
 from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
 from harness.technique import TechniqueOptions
-from harness.techniques.contiguous.window import WindowedGroup, region_places
+from harness.techniques.contiguous.pools import made, move, rows_of, slot_count
+from harness.techniques.contiguous.window import Regions, WindowedGroup
 
 
 class ContiguousStore:
@@ -40,16 +40,7 @@ class ContiguousStore:
             if group.window is not None
         }
         # Streams are [entry heads, entry numbers]: a pool is [slots, heads, capacity, numbers].
-        self._pools = {
-            index: tuple(
-                torch.zeros(
-                    self._slots, entry[0], self._capacity, entry[1], dtype=dtype, device=device
-                )
-                for _, entry in group.streams
-            )
-            for index, group in enumerate(groups)
-            if group.window is None
-        }
+        self._pools = made(groups, self._slots, self._capacity, dtype, device)
         self._free: list[int] = []
         self._slot: dict[int, int] = {}
         self._length: dict[int, int] = {}
@@ -59,8 +50,7 @@ class ContiguousStore:
         self._places: tuple[Tensor, Tensor] | None = None
         self._table: tuple[Tensor, Tensor] | None = None
         self._rows: tuple[Tensor, Tensor] | None = None
-        # Of this batch's regions, by where they start: groups of one window agree.
-        self._region_tables: dict[tuple[int, ...], tuple[Tensor, Tensor, int]] = {}
+        self._region_tables: Regions = {}
         self.reset()
 
     def length(self, seq: int) -> int:
@@ -132,15 +122,7 @@ class ContiguousStore:
         if self._rows is None:
             batch = self._batch
             assert batch is not None
-            slots: list[int] = []
-            places: list[int] = []
-            for i, slot in enumerate(self._batch_slots):
-                slots += [slot] * batch.query_len(i)
-                places += range(batch.context_lens[i], batch.lens[i])
-            self._rows = (
-                torch.tensor(slots, device=self._device),
-                torch.tensor(places, device=self._device),
-            )
+            self._rows = rows_of(batch, self._batch_slots)
         return Destinations(self._pools[group], *self._rows)
 
     def read(self, group: int, i: int) -> tuple[tuple[Tensor, ...], int]:
@@ -156,27 +138,13 @@ class ContiguousStore:
         batch = self._batch
         assert batch is not None
         if group in self._windowed:
-            return self._regions(self._windowed[group], batch)
+            return self._windowed[group].pages(self._batch_slots, batch, self._region_tables)
         if self._table is None:
             self._table = (
                 torch.tensor(self._batch_slots, dtype=torch.int32, device=self._device)[:, None],
                 torch.tensor(batch.lens, dtype=torch.int32, device=self._device),
             )
         return Pages(self._pools[group], *self._table, max(batch.lens))
-
-    def _regions(self, windowed: WindowedGroup, batch: RaggedBatch) -> Pages | None:
-        starts = windowed.starts(self._batch_slots)
-        if starts is None:
-            return None
-        found = self._region_tables.get(starts)
-        if found is None:
-            stored = [length - start for length, start in zip(batch.lens, starts, strict=True)]
-            found = self._region_tables[starts] = (
-                torch.tensor(self._batch_slots, dtype=torch.int32, device=self._device)[:, None],
-                torch.tensor(stored, dtype=torch.int32, device=self._device),
-                max(stored),
-            )
-        return Pages(windowed.pools, *found, starts=starts)
 
     def advance(self, batch: RaggedBatch) -> None:
         """The batch's rows are now held."""
@@ -193,11 +161,7 @@ class ContiguousStore:
         """Move the kept rows down to follow `start`."""
         slot = self._slot[seq]
         offsets = torch.tensor(kept, dtype=torch.int64, device=self._device)
-        for pools in self._pools.values():
-            for pool in pools:
-                # Gathered first: source and target overlap.
-                moved = pool[slot].index_select(1, offsets + start)
-                pool[slot, :, start : start + len(kept)] = moved
+        move(self._pools, slot, start, offsets)
         for windowed in self._windowed.values():
             windowed.select(slot, start, offsets)
         self._length[seq] = start + len(kept)
@@ -258,19 +222,14 @@ class ContiguousStore:
 
     def held_bytes(self) -> int:
         """Bytes of the entries held, read off views of the pools."""
-        whole = sum(
-            pool[slot, :, : self.length(seq)].numel() * pool.element_size()
-            for seq, slot in self._slot.items()
-            for pools in self._pools.values()
-            for pool in pools
-        )
+        held = [(slot, self.length(seq)) for seq, slot in self._slot.items()]
+        pools = [pool for streams in self._pools.values() for pool in streams]
+        whole = sum(pool[slot, :, :length].nbytes for slot, length in held for pool in pools)
         return whole + sum(windowed.held_bytes() for windowed in self._windowed.values())
 
     def reserved_bytes(self) -> int:
         """Bytes of the pools."""
-        whole = sum(
-            pool.numel() * pool.element_size() for pools in self._pools.values() for pool in pools
-        )
+        whole = sum(pool.nbytes for pools in self._pools.values() for pool in pools)
         return whole + sum(windowed.reserved_bytes() for windowed in self._windowed.values())
 
     def longest(self) -> int:
@@ -288,22 +247,3 @@ class ContiguousStore:
             "places_held": len(self._slot) * self._capacity,
             "places_used": sum(self._length.values()),
         }
-
-
-def slot_count(groups: list[TokenState], limits: Limits, dtype: torch.dtype) -> int:
-    """Slots: as many as asked for, or as fit into the memory that is granted."""
-    if limits.state_bytes is None:
-        return limits.slots
-    longest = limits.max_tokens + limits.lookahead
-    numbers = sum(
-        group.entry_numbers
-        * (longest if group.window is None else region_places(group.window, limits))
-        for group in groups
-    )
-    size = numbers * dtype.itemsize
-    if limits.state_bytes < size:
-        raise UnfitError(
-            f"{limits.state_bytes} bytes for state hold no sequence of {limits.max_tokens} tokens, "
-            f"which takes {size}; grant more, or paged takes no more than a sequence needs"
-        )
-    return min(limits.slots, limits.state_bytes // size)

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from harness.engine.store import Pages
+from harness.model.batch import RaggedBatch
 from harness.plan import Limits
 from harness.shape import TokenState
 
 Streams = tuple[Tensor, ...]
+# Of a batch's regions, by where they start: table, lengths, and the longest.
+Regions = dict[tuple[int, ...], tuple[Tensor, Tensor, int]]
 
 
 def region_places(window: int, limits: Limits) -> int:
@@ -116,6 +120,22 @@ class WindowedGroup:
         for pool, stream in zip(self.pools, last, strict=True):
             pool[slot, :, :kept] = stream
         self._held[slot] = _Held(first=held.first + held.stored - kept, stored=kept)
+
+    def pages(self, slots: list[int], batch: RaggedBatch, known: Regions) -> Pages | None:
+        """One page a sequence, its region; None where a prompt lies beside. `known` is shared by
+        the batch's groups: those of one window agree."""
+        starts = self.starts(slots)
+        if starts is None:
+            return None
+        found = known.get(starts)
+        if found is None:
+            stored = [length - start for length, start in zip(batch.lens, starts, strict=True)]
+            found = known[starts] = (
+                torch.tensor(slots, dtype=torch.int32, device=self.device)[:, None],
+                torch.tensor(stored, dtype=torch.int32, device=self.device),
+                max(stored),
+            )
+        return Pages(self.pools, *found, starts=starts)
 
     def load(self, slot: int, first: int, streams: Streams) -> None:
         """Take over what another slot or store held."""

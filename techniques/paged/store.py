@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection
 
 import torch
@@ -14,8 +13,9 @@ from harness.plan import Limits
 from harness.shape import TokenState
 from harness.techniques.paged import Options
 from harness.techniques.paged.accounting import block_count, counters, filled
-from harness.techniques.paged.pools import Pools
+from harness.techniques.paged.pools import Pools, padded
 from harness.techniques.paged.reserved import ReservedTables
+from harness.techniques.paged.swap import export, load
 from harness.techniques.paged.tables import Copies, Tables
 
 
@@ -37,7 +37,6 @@ class PagedStore:
         self._options = options
         self._limits = limits
         self._block = options.block
-        self._device = device
         self._windows = list(dict.fromkeys(group.window for group in groups))
         self._class = [self._windows.index(group.window) for group in groups]
         self._share = options.share and self._windows == [None]
@@ -121,8 +120,8 @@ class PagedStore:
                 blocks += [held[place // size] for place in range(context, end)]
                 offsets += [place % size for place in range(context, end)]
             self._places[index] = (
-                torch.tensor(blocks, device=self._device),
-                torch.tensor(offsets, device=self._device),
+                torch.tensor(blocks, device=self._pools.device),
+                torch.tensor(offsets, device=self._pools.device),
             )
         return self._places[index]
 
@@ -139,7 +138,7 @@ class PagedStore:
         key = (index, i)
         if key not in self._gathers:
             held = table.blocks[table.dropped : -(-batch.lens[i] // self._block)]
-            self._gathers[key] = torch.tensor(held, device=self._device)
+            self._gathers[key] = torch.tensor(held, device=self._pools.device)
         return self._pools.joined(group, self._gathers[key], batch.lens[i] - start), start
 
     def pages(self, group: int) -> Pages | None:
@@ -148,13 +147,9 @@ class PagedStore:
         assert batch is not None
         if index not in self._joined:
             longest = -(-max(batch.lens) // self._block)
-            # Joined as bytes: a table of 256 sequences is made in microseconds, not milliseconds.
-            width = longest * 4
-            rows = [self._tables[index][seq].blocks[:longest].tobytes() for seq in batch.seqs]
-            joined = array("i", b"".join(row.ljust(width, b"\0") for row in rows))
-            table = torch.frombuffer(joined, dtype=torch.int32).view(batch.size, longest)
-            lens = torch.tensor(batch.lens, dtype=torch.int32, device=self._device)
-            self._joined[index] = (table.to(self._device), lens)
+            table = padded([self._tables[index][seq].blocks for seq in batch.seqs], longest)
+            lens = torch.tensor(batch.lens, dtype=torch.int32, device=self._pools.device)
+            self._joined[index] = (table.to(self._pools.device), lens)
         return Pages(self._pools.of[group], *self._joined[index], max(batch.lens))
 
     def advance(self, batch: RaggedBatch) -> None:
@@ -172,9 +167,9 @@ class PagedStore:
     def select(self, seq: int, start: int, kept: list[int]) -> None:
         """Move the kept rows down to follow `start`."""
         for index, tables in enumerate(self._tables):
-            blocks = torch.tensor(tables[seq].blocks, device=self._device)
-            source = torch.tensor(kept, dtype=torch.int64, device=self._device) + start
-            target = torch.arange(start, start + len(kept), device=self._device)
+            blocks = torch.tensor(tables[seq].blocks, device=self._pools.device)
+            source = torch.tensor(kept, dtype=torch.int64, device=self._pools.device) + start
+            target = torch.arange(start, start + len(kept), device=self._pools.device)
             for group, kind in enumerate(self._class):
                 if kind == index:
                     self._pools.move(group, blocks, source, target)
@@ -202,19 +197,8 @@ class PagedStore:
             tables.free(seq)
 
     def export(self, seq: int) -> Blob:
-        """Copies in host memory of everything held, [K, S - start, H] a stream."""
-        streams, starts = [], []
-        for group in range(len(self._class)):
-            table = self._tables[self._class[group]][seq]
-            start = table.dropped * self._block
-            held = torch.tensor(table.blocks[table.dropped :], device=self._device)
-            joined = self._pools.joined(group, held, table.length - start)
-            streams.append([stream.to("cpu", copy=True) for stream in joined])
-            starts.append(start)
-        first = self._tables[0][seq]
-        return {
-            "length": first.length, "streams": streams, "starts": starts, "tokens": [*first.tokens]
-        }  # fmt: skip
+        """Copies in host memory of everything held."""
+        return export(self._pools, self._of_groups(), seq)
 
     def import_(self, seq: int, blob: Blob) -> bool:
         """Take over an exported sequence, into blocks of its own."""
@@ -225,12 +209,12 @@ class PagedStore:
             if not tables.adopt(seq, length, gone, tokens):
                 self.free(seq)
                 return False
-        for group, streams in enumerate(blob["streams"]):
-            held = torch.tensor(self._tables[self._class[group]][seq].blocks, device=self._device)
-            places = torch.arange(blob["starts"][group], length, device=self._device)
-            rows = [stream.transpose(0, 1).to(self._device) for stream in streams]
-            self._pools.write(group, (held[places // size], places % size), rows)
+        load(self._pools, self._of_groups(), seq, blob)
         return True
+
+    def _of_groups(self) -> list[Tables | ReservedTables]:
+        """The tables of each group."""
+        return [self._tables[kind] for kind in self._class]
 
     def reset(self) -> None:
         """Forget every sequence, and what could be found."""
@@ -257,10 +241,8 @@ class PagedStore:
 
     def held_bytes(self) -> int:
         """Bytes of the entries held, each once however many sequences share it."""
-        places = [filled(tables) for tables in self._tables]
-        return sum(
-            places[self._class[group]] * size for group, size in enumerate(self._entry_bytes)
-        )
+        places = [filled(tables) for tables in self._of_groups()]
+        return sum(count * size for count, size in zip(places, self._entry_bytes, strict=True))
 
     def reserved_bytes(self) -> int:
         """Bytes of the pools."""

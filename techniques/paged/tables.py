@@ -8,26 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from harness.techniques.paged.blocks import Blocks, chain
+from harness.techniques.paged.table import Table
 
 Copies = Sequence[tuple[int, int]]  # (from, to): blocks to copy before anything is written
 _NONE: Copies = ()
-
-
-@dataclass(slots=True)
-class Table:
-    """One sequence. Block j holds the places from j * size on."""
-
-    blocks: array[int] = field(default_factory=lambda: array("i"))
-    length: int = 0  # tokens held
-    room: int = 0  # places in the blocks
-    dropped: int = 0  # leading blocks that are given back: everything in them left the window
-    # A block that the next tokens go into may be shared, or may have a name.
-    suspect: bool = False
-    tokens: list[int] = field(default_factory=list)  # what is held, where content is named
-    names: list[bytes] = field(default_factory=list)  # of the leading full blocks
 
 
 class Tables:
@@ -182,7 +168,8 @@ class Tables:
         if self._share and (len(table.names) + 1) * size <= length:
             self._name(table)
         if self.window is not None:
-            self._drop(table, self.window)
+            for block in table.drop(self.window, self.size):
+                self.blocks.give(block)
 
     def _name(self, table: Table) -> None:
         for j in range(len(table.names), table.length // self.size):
@@ -190,15 +177,6 @@ class Tables:
             name = chain(before, table.tokens[j * self.size : (j + 1) * self.size])
             self.blocks.name(table.blocks[j], name)
             table.names.append(name)
-
-    def _drop(self, table: Table, window: int) -> None:
-        """Only the last `window` tokens are kept, and what else is in their blocks."""
-        gone = max(0, table.length - window) // self.size
-        for j in range(table.dropped, gone):
-            self.blocks.give(table.blocks[j])
-            # Kernels may read through the table before they mask: any valid number will do.
-            table.blocks[j] = 0
-        table.dropped = max(table.dropped, gone)
 
     def match(self, seq: int, tokens: Sequence[int]) -> int:
         """Hold the named blocks that these tokens begin with; how many tokens that are.
@@ -227,15 +205,9 @@ class Tables:
         table = self._tables.get(source)
         if table is None:
             return _NONE
-        keep = -(-table.length // self.size)
-        held = table.blocks[:keep]
-        for block in held[table.dropped :]:
+        fork = self._tables[target] = table.forked(self.size)
+        for block in fork.blocks[fork.dropped :]:
             self.blocks.share(block)
-        table.suspect = True
-        tokens, names = [*table.tokens], [*table.names]
-        self._tables[target] = Table(
-            held, table.length, keep * self.size, table.dropped, True, tokens, names
-        )
         return _NONE
 
     def adopt(self, seq: int, length: int, dropped: int, tokens: Sequence[int] = ()) -> bool:
