@@ -118,7 +118,7 @@ def _judge(
             if here.max() < bound:
                 continue
             place = _place(probability[row], int(here.argmax()), settings)
-            place = _later(inner[asked[row]], place, settings)
+            place = _later(x[asked[row]], place, settings)
             if abs(_size(inner[asked[row]], place[1])) < LEAST_SIZE * settings.effect:
                 continue
             begin, at, end = (first + position for position in place)
@@ -161,17 +161,18 @@ def _place(probability: Floats, peak: int, settings: Settings) -> tuple[int, int
     return low + int(begin), low + int(at), low + int(end)
 
 
-def _later(inner: Floats, place: tuple[int, int, int], settings: Settings) -> tuple[int, int, int]:
+def _later(x: Floats, place: tuple[int, int, int], settings: Settings) -> tuple[int, int, int]:
     """The place of a step that the models put at the last night that they consider.
 
     A large step is found there before it has lasted for `settings.after` nights; it began on the
-    night that parts the old level from the newest two nights with the least absolute error.
+    night that parts the old level from the newest two nights with the least absolute error. Nothing
+    is clipped here: two nights of a new level are still taken for spikes there.
     """
     begin, at, end = place
-    if end < len(inner) - settings.after:
+    if end < len(x) - settings.after:
         return place
-    old, new = np.median(inner[max(begin - 20, 0) : begin]), np.median(inner[-2:])
+    old, new = np.median(x[max(begin - 20, 0) : begin]), np.median(x[-2:])
     # How much better the nights from `at` on fit the old level, added up night by night.
-    older = np.abs(inner[at:-2] - new) - np.abs(inner[at:-2] - old)
+    older = np.abs(x[at:-2] - new) - np.abs(x[at:-2] - old)
     at += int(np.argmax(np.append(0.0, np.cumsum(older))))
     return begin, at, max(end, at)
