@@ -49,6 +49,8 @@ def make(
     logits[1::3] -= 32
     if shape["ties"]:
         logits = (logits / 2).round()
+        # Some rows' are unlike each other by a few of float32's last places alone.
+        logits[2::4] = 2 + logits[2::4].abs() * 2.0**-22
     if flat:
         # Zeros of both signs are equal.
         logits = torch.zeros_like(logits)
