@@ -59,8 +59,13 @@ def _peers(title: str, members: Sequence[Result]) -> list[Grid]:
             title=f"Peers beside {title}",
             header=("sizes", *beside),
             rows=tuple(rows),
-            note="how many times the kernel's time each takes, in turns in one process; of several "
-            f"processes the mean and its interval. {'; '.join(_reasons(members))}",
+            note="; ".join(
+                [
+                    "how many times the kernel's time each takes, in turns in one process, over "
+                    "several processes where there are more",
+                    *_reasons(members),
+                ]
+            ),
         )
     ]
 
@@ -79,7 +84,7 @@ def _reasons(members: Sequence[Result]) -> list[str]:
         for peer in PEERS:
             found = result.metrics.get(f"speedup_{peer}")
             if found is not None and found.null_reason:
-                told[f"No {peer}: {found.null_reason}"] = None
+                told[f"no {peer}: {found.null_reason}"] = None
     return list(told)
 
 

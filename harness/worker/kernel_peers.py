@@ -61,7 +61,7 @@ def ready(
             reasons[name] = str(error)
         # Backends that lack a kernel for a shape, and compilers, say so in errors of their own.
         except (RuntimeError, NotImplementedError, torch.OutOfMemoryError) as error:
-            reasons[name] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            reasons[name] = f"{type(error).__name__}: {(str(error).split('. ')[0])[:120]}"
     return calls, reasons
 
 

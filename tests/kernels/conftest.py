@@ -40,7 +40,8 @@ def draw() -> Callable[..., Any]:
         device: str = "cpu",
         seed: int = 0,
     ) -> Any:
-        return load(spec.inputs)(shape, dtype, torch.Generator().manual_seed(seed), device)
+        generator = torch.Generator(device).manual_seed(seed)
+        return load(spec.inputs)(shape, dtype, generator, device)
 
     return function
 

@@ -1,4 +1,4 @@
-"""Kernels on a device: values in every dtype, against the reference and against eager."""
+"""Kernels on a device: values in every dtype, against the reference computed there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from harness.technique import load
 
 NAMES = [name for name in registry.kernel_names() if registry.kernel(name).triton is not None]
 SHAPES = [(name, shape) for name in NAMES for shape in registry.kernel(name).shapes["test"]]
+PUBLISHED = [(name, shape) for name in NAMES for shape in registry.kernel(name).shapes["bench"]]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("poisoned")]
@@ -34,16 +35,17 @@ def test_on_a_device(
     assert complaints(spec, inputs, load(getattr(spec, backend))) == []
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", NAMES)
-def test_triton_equals_eager_at_published_shapes(
-    name: str, dtype: torch.dtype, draw: Callable[..., Any]
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "shape"), PUBLISHED)
+def test_published_shapes_on_a_device(
+    name: str,
+    shape: Mapping[str, int],
+    dtype: torch.dtype,
+    draw: Callable[..., Any],
+    complaints: Callable[..., list[str]],
 ) -> None:
-    """The reference is too slow there: both backends must agree to the roundings of the dtype."""
+    """Of fewer sequences, so that three dtypes take no longer than the references must."""
     spec = registry.kernel(name)
-    for shape in spec.shapes["bench"]:
-        small = {**shape, "B": min(shape["B"], 4)}
-        inputs = draw(spec, small, dtype, device="cuda")
-        one, other = load(spec.triton or "")(*inputs), load(spec.eager)(*inputs)
-        largest = other.float().abs().max()
-        assert (one.float() - other.float()).abs().max() <= 4 * torch.finfo(dtype).eps * largest
+    few = {letter: min(shape[letter], 2) for letter in ("B", "R") if letter in shape}
+    inputs = draw(spec, {**shape, **few}, dtype, device="cuda")
+    assert complaints(spec, inputs, load(spec.triton or "")) == []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+
 import pytest
 
 from harness import registry
 from harness.hardware.ceilings import Ceilings
+from harness.paths import root
 from harness.suite import cases, load, with_profile
 from harness.suite.case import Case, MeasureSettings
 from harness.suite.points import KernelPoint
@@ -60,3 +64,63 @@ def test_a_round_of_it_is_expected_to_fit_the_budget() -> None:
     planned = cases(suite, "cuda")
     expected = expect(planned, with_profile(suite, "cuda").measure, "cuda", {})
     assert sum(each.seconds or 0.0 for each in expected.values()) <= BUDGET_S
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    path = root() / "tests" / "acceptance" / "gpu.py"
+    spec = spec_from_file_location("gpu_acceptance_script", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("kernel", "at", "shares", "flash", "said"),
+    [
+        ("decode_attention", "DECODE", {"bandwidth_fraction": 0.86}, (1.1, 1.0, 1.2), []),
+        ("decode_attention", "DECODE", {"bandwidth_fraction": 0.84}, (1.1, 1.0, 1.2),
+         ["bandwidth_fraction 0.84 is below 0.85"]),
+        ("decode_attention", "DECODE", {}, (1.1, 1.0, 1.2),
+         ["bandwidth_fraction None is below 0.85"]),
+        ("prefill_attention", "PREFILL", {"matrix_fraction": 0.44}, (0.9, 0.89, 0.91),
+         ["matrix_fraction 0.44 is below 0.45",
+          "torch's flash backend takes 0.900 of its time"]),
+        ("prefill_attention", "PREFILL", {"matrix_fraction": 0.5}, (0.99, 0.97, 1.01), []),
+        ("prefill_attention", "DECODE", {"matrix_fraction": 0.1}, (0.99, None, None),
+         ["torch's flash backend takes 0.990 of its time"]),
+        ("rms_norm", "DECODE", {}, (0.5, 0.4, 0.6), []),
+    ],
+)  # fmt: skip
+def test_targets_are_missed_by_numbers_and_by_their_absence(
+    script: ModuleType,
+    kernel: str,
+    at: str,
+    shares: dict[str, float],
+    flash: tuple[float, float | None, float | None],
+    said: list[str],
+) -> None:
+    sizes = getattr(script, at)
+    assert list(script.misses(kernel, sizes, shares, {"flash": flash})) == said
+
+
+def test_the_suite_has_the_sizes_that_targets_are_stated_at(script: ModuleType) -> None:
+    """Else a target that nobody measures would pass."""
+    planned = [kernel_point(entry.case) for entry in cases(load("gpu-acceptance"), "cuda")]
+    for kernel, at in (("decode_attention", script.DECODE), ("prefill_attention", script.PREFILL)):
+        meant = [p for p in planned if p.kernel == kernel and at.items() <= p.sizes.items()]
+        assert len(meant) == 2, "contiguous and in pages"
+        assert all("flash" in p.peers and "cudnn" in p.peers for p in meant)
+
+
+def test_what_is_carried_to_a_machine_without_a_registry_is_what_is_pinned_here() -> None:
+    def pins(file: str) -> set[str]:
+        lines = (root() / file).read_text().splitlines()
+        named = [line.split(";")[0].strip() for line in lines if line and line[0] != "#"]
+        return {line.lower().replace("_", "-") for line in named}
+
+    carried = pins("requirements-carry.txt")
+    assert len(carried) == 10
+    assert carried <= pins("constraints.txt")
