@@ -51,8 +51,9 @@ def main() -> None:
         st.caption(escape(told.about))
     show_conditions(told)
     show_table(told)
-    ordered = order(found, told.baseline, outline(sweep).stacks)
-    show_chart(ordered, told)
+    generated = [result for result in found if result.generates]
+    if generated:
+        show_chart(order(generated, told.baseline, outline(sweep).stacks), told)
     show_findings(told)
     show_samples(runs)
 
@@ -91,7 +92,6 @@ def show_conditions(told: Sheet) -> None:
 
 def show_table(told: Sheet) -> None:
     """A row a result, the baseline first at each point; failures with their reason below."""
-    st.subheader("Results")
     rows = [
         {"point": block.title, "stack": line.stack}
         | dict(zip(told.titles, map(written, line.cells or (line.status,)), strict=False))
@@ -99,6 +99,7 @@ def show_table(told: Sheet) -> None:
         for line in block.lines
     ]
     if rows:
+        st.subheader("Results")
         columns = ["point", "stack", *told.titles]
         frame = pd.DataFrame(rows, columns=columns).fillna("")
         st.dataframe(frame, hide_index=True, height=min(len(rows) + 1, MOST_ROWS) * ROW_PIXELS + 3)
@@ -185,13 +186,25 @@ def show_findings(told: Sheet) -> None:
     """Slopes, state and notes, in the words of the report."""
     for grid in (*told.slopes, *told.details):
         with st.expander(escape(grid.title), expanded=grid in told.slopes):
-            st.dataframe(pd.DataFrame(list(grid.rows), columns=list(grid.header)), hide_index=True)
+            frame = pd.DataFrame(list(grid.rows), columns=columns(grid.header))
+            st.dataframe(frame, hide_index=True)
             st.caption(escape(grid.note))
     for title, sentences in (("Findings", told.findings), ("Notes", told.notes)):
         if sentences:
             st.subheader(title)
             for sentence in sentences:
                 st.text(f"- {sentence}")
+
+
+def columns(header: Sequence[str]) -> list[str]:
+    """Names of columns, each once: "first p50", "p90" and "p99" all belong to "first"."""
+    found, group = [], ""
+    for name in header:
+        before, _, last = name.rpartition(" ")
+        percentile = last.startswith("p") and last[1:].isdigit()
+        group = before or group if percentile else ""
+        found.append(f"{group} {last}" if percentile and group else name)
+    return found
 
 
 def show_samples(runs: Sequence[StoredRun]) -> None:

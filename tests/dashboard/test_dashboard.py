@@ -8,6 +8,7 @@ import time
 import urllib.request
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 from harness import paths
 from harness.cli.dashboard import command, environment
 from harness.store import open_store
+from harness.suite.points import KernelPoint, QualityPoint, ServePoint
 
 PAGE = paths.root() / "dashboard" / "app.py"
 
@@ -65,6 +67,34 @@ def test_sweep_baseline_metric_and_run_can_be_chosen(
     assert page.title[0].value == "decode, sweep 1"
     assert "vs gqa" in page.dataframe[0].value.columns
     assert page.dataframe[0].value["stack"][0] == "gqa"
+
+
+SERVED = ServePoint(requests=9, rate=2.0, trace="azure-2023-code", slots=8, max_tokens=64)
+ASKED = QualityPoint(task="text", windows=2, tokens=32, prompt_tokens=16)
+CALLED = KernelPoint(kernel="rms_norm", sizes={"T": 8, "D": 64})
+
+
+@pytest.mark.parametrize("workload", [SERVED, ASKED, CALLED], ids=lambda point: point.kind)
+def test_a_sweep_that_generates_nothing_is_shown(
+    workload: ServePoint | QualityPoint | KernelPoint,
+    example_sweep: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The page broke on every kind of workload but `generate`."""
+    changes: dict[str, Any] = {"workload": workload}
+    if workload is CALLED:
+        changes |= {"stack": None, "model": ""}
+    case = example_sweep.case("mha").model_copy(update=changes)
+    numbers = {"throughput": 100.0, "ttft": 4e6, "bits_per_byte": 1.5, "kernel_time": 2e3}
+    with open_store(str(tmp_path / "other.db")) as store:
+        sweep_id = store.begin_sweep(example_sweep.start())
+        for number in (1, 2):
+            store.save_run(sweep_id, case, example_sweep.record(case, number, metrics=numbers))
+        store.end_sweep(sweep_id, "complete")
+    page = _page(tmp_path / "other.db", monkeypatch)
+    assert page.title[0].value == "decode, sweep 1"
+    assert len(page.dataframe) > 0
 
 
 @pytest.mark.parametrize("name", ["none.db", "empty.db"])
