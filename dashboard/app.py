@@ -197,13 +197,12 @@ def show_findings(told: Sheet) -> None:
 
 
 def columns(header: Sequence[str]) -> list[str]:
-    """Names of columns, each once: "first p50", "p90" and "p99" all belong to "first"."""
+    """Names of columns, each once: a bare "p90" or "p99" belongs to the name before it."""
     found, group = [], ""
     for name in header:
-        before, _, last = name.rpartition(" ")
-        percentile = last.startswith("p") and last[1:].isdigit()
-        group = before or group if percentile else ""
-        found.append(f"{group} {last}" if percentile and group else name)
+        bare = name.startswith("p") and name[1:].isdigit()
+        group = group if bare else name.removesuffix(" p50")
+        found.append(f"{group} {name}" if bare else name)
     return found
 
 
