@@ -10,37 +10,39 @@ from harness.report import units
 from harness.report.findings import Grid
 from harness.suite.points import ServePoint
 
-_FIRST = "requests a second, stack"
+_FIRST = "rate, stack"
 # Tables beside the first: title, metrics by the columns' names, note.
 _TABLES: tuple[tuple[str, Mapping[str, str], str], ...] = (
     (
         "First token, and time per token after it",
         {
-            "ttft": "first p50",
+            "ttft": "first",
             "ttft_p90": "p90",
             "ttft_p99": "p99",
-            "tpot": "per token p50",
+            "tpot": "token",
             "tpot_p90": "p90",
             "tpot_p99": "p99",
         },
-        "over requests, from when each was due; p90 needs 10 of them, p99 100",
+        "medians, 90th and 99th percentiles over requests, from when each was due; they need 10 "
+        "and 100 of them",
     ),
     (
         "Gap between tokens, and whole answer",
         {
-            "itl_p50": "gap p50",
+            "itl_p50": "gap",
             "itl_p90": "p90",
             "itl_p99": "p99",
-            "e2e": "answer p50",
+            "e2e": "answer",
             "e2e_p90": "p90",
             "e2e_p99": "p99",
         },
-        "gaps over all tokens, answers over requests from when each was due",
+        "medians, 90th and 99th percentiles, of gaps over all tokens, of answers over requests "
+        "from when each was due; they need 10 and 100 of them",
     ),
     (
         "Queue and room",
         {
-            "queue_time_p90": "queue p90",
+            "queue_time_p90": "queue",
             "batch_occupancy": "batch",
             "peak_sequences": "peak",
             "cache_utilisation": "held",
@@ -50,9 +52,9 @@ _TABLES: tuple[tuple[str, Mapping[str, str], str], ...] = (
             "swaps_out": "swapped",
             "refused": "refused",
         },
-        "queue: until a request is first fed; batch: sequences in a step / slots; peak: most "
-        "sequences at once; held: places for tokens that sequences hold / all; waste: held places "
-        "without an entry; hits: prompt tokens found in the cache",
+        "queue: until a request is first fed, 90th percentile; batch: sequences in a step / slots; "
+        "peak: most sequences at once; held: places for tokens that sequences hold / all; waste: "
+        "held places without an entry; hits: prompt tokens found in the cache",
     ),
 )
 _SHARES = ("batch_occupancy", "cache_utilisation", "cache_waste", "prefix_hit_rate")
@@ -107,7 +109,7 @@ def _grouped(
     results: Sequence[Result], baseline: str, stacks: Sequence[str]
 ) -> dict[str, list[Result]]:
     grouped: dict[str, list[Result]] = {}
-    for result, point in served(results):
+    for result, point in sorted(served(results), key=lambda pair: _room(pair[1])):
         case = result.case
         threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
         where = (family(case), case.backend, case.dtype, threads)
@@ -116,6 +118,11 @@ def _grouped(
     for members in grouped.values():
         members.sort(key=lambda r: (*_place(r), *rank(r.case.label, baseline, stacks)))
     return grouped
+
+
+def _room(point: ServePoint) -> tuple[float, ...]:
+    """In which order streams are told: those with less in common and less room first."""
+    return (point.prefix_tokens, point.samples, point.slots, point.state_bytes or 0)
 
 
 def rank(label: str, baseline: str, stacks: Sequence[str]) -> tuple[bool, int, str]:
