@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from harness.techniques.paged.buddy import Buddy, power
-from harness.techniques.paged.tables import Copies, Table
+from harness.techniques.paged.table import Table
+from harness.techniques.paged.tables import Copies
 
 Policy = Literal["max", "pow2", "oracle"]
 

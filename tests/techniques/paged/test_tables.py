@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.techniques.paged.blocks import Blocks, chain
 from harness.techniques.paged.reference import Twin
-from harness.techniques.paged.tables import Copies, Table, Tables
+from harness.techniques.paged.table import Table
+from harness.techniques.paged.tables import Copies, Tables
 
 # Some examples end early: about 42 steps each.
 EXAMPLES, STEPS = 270, 50
