@@ -15,7 +15,7 @@ from harness.technique import Factory
 
 
 class Trait(StrEnum):
-    """What a part is, where another part cares: `apply` adds them, `harness.stack` reads them.
+    """What a part is, where another part cares: `apply` adds them, `harness.fit` reads them.
 
     Planning refuses stacks by a table over these, so a technique of the same kind needs no rule of
     its own. Where the pairs come from is said there.
@@ -70,7 +70,7 @@ class EnginePlan:
     scheduler: Factory | None = None
     # (runner, decoder, scheduler) -> an object with submit, step, has_work, reset.
     engine: Factory = Factory("harness.engine.engine:Engine")
-    # What the parts so far are, of `Trait`; the rules of `harness.stack` read these.
+    # What the parts so far are, of `Trait`; the rules of `harness.fit` read these.
     traits: frozenset[str] = field(default_factory=frozenset)
 
     def add(self, *traits: str, **changes: Any) -> EnginePlan:

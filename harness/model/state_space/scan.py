@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-# Tokens of one chunk: its states are held at once, and combining them takes log2 of it passes.
-CHUNK = 32
+from harness.model.state_space.sizes import CHUNK
 
 
 def chunks(decay: Tensor, entry: Tensor, start: Tensor) -> Iterator[tuple[int, Tensor]]:

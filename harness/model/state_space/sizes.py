@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from harness.shape import ModelShape
 
+# Tokens of one chunk of a prompt's scan: its states are held at once, and combining them takes log2
+# of it passes.
+CHUNK = 32
+
 Extra = tuple[tuple[str, int | float | str], ...]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from harness.cost import Cost, Product, outer_cost
-from harness.model.state_space.sizes import of
+from harness.model.state_space.sizes import CHUNK, of
 from harness.plan import EnginePlan
 from harness.shape import DTYPE_BYTES, BatchShape
 
@@ -13,7 +15,7 @@ _LAUNCHES = 10
 # A prompt is scanned in chunks of so many tokens by doubling strides, each of which moves
 # decays and entries twice (`scan.py`); a step updates its state at once. Operations of a chunk: two
 # copies, the state before, five a stride, two to read out.
-_CHUNK, _STRIDES = 32, 5
+_STRIDES = int(math.log2(CHUNK))
 _CHUNK_LAUNCHES = 5 + 5 * _STRIDES + 2
 # Of every sequence beside its chunks: its window is joined, convolved and kept.
 _SEQUENCE_LAUNCHES = 3
@@ -43,7 +45,7 @@ def layers_cost(plan: EnginePlan, batch: BatchShape, layers: int) -> Cost:
     prompt = (batch.queries > 1) * 1.0
     # Decay, entry and state of every channel's numbers, in float32 as the state.
     wide = rows * layers * z.inner * z.state * (4 + 4 * _STRIDES * prompt)
-    chunks = prompt * (batch.queries / _CHUNK + 0.5)
+    chunks = prompt * (batch.queries / CHUNK + 0.5)
     looped = B * (_SEQUENCE_LAUNCHES + _CHUNK_LAUNCHES * chunks)
     scanned = rows * layers * z.inner * (SCAN_FLOPS * z.state + 2 * z.conv)
     return Cost(
