@@ -60,6 +60,7 @@ class Link(Record):
 class _Shipped(Record):
     gpu: Efficiency
     elsewhere: PositiveFloat
+    stacks: PositiveFloat
     link: Link
 
 
@@ -72,6 +73,11 @@ def elsewhere() -> Efficiency:
     """The same for a GPU known by its datasheet alone: equal constants, a larger error."""
     shipped = _load()
     return shipped.gpu.model_copy(update={"spread": shipped.elsewhere})
+
+
+def stacks_spread() -> float:
+    """Standard deviation of log(predicted / measured) of stacks on a calibrated processor."""
+    return _load().stacks
 
 
 def link() -> Link:

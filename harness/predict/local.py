@@ -19,7 +19,7 @@ from harness.engine.request import Request
 from harness.hardware.estimate import fold
 from harness.model.source import ModelSource
 from harness.predict import operations
-from harness.predict.efficiency import Efficiency, Local
+from harness.predict.efficiency import Efficiency, Local, stacks_spread
 from harness.predict.fitting import log_errors, minimise
 from harness.predict.forward import forward
 from harness.predict.products import Rates
@@ -59,7 +59,8 @@ def _measure(threads: int, dtype: DTypeName) -> Local:
     rates = Rates(flops_per_s, bandwidth, threads, bare, measured)
     efficiency, wrong = _fit_host(rates, dtype, size, now)
     wrong += operations.errors(measured, kind, now)
-    spread = float(np.sqrt(np.mean(np.square(wrong))))
+    # A busy machine shows more in the operations themselves than stacks add elsewhere.
+    spread = max(float(np.sqrt(np.mean(np.square(wrong)))), stacks_spread())
     return Local(
         flops_per_s=flops_per_s,
         bandwidth=bandwidth,
