@@ -20,7 +20,7 @@ _TEXT = ("bits_per_byte", "kl_to_baseline", "top1_agreement", "bits_per_byte_inc
 _GREEDY = ("greedy_agreement",)
 _TOLD_APART = ("copying_accuracy", "cloze_accuracy", "copying_gain")
 _RECALL = ("recall_accuracy",)
-_NEEDLES = tuple(f"needle_accuracy_{distance}" for distance in NEEDLE_DISTANCES)
+_NEEDLES = tuple(f"needle_accuracy_{distance}" for distance in reversed(NEEDLE_DISTANCES))
 # Metrics of one table, its title and its note.
 _KINDS = (
     (
@@ -28,7 +28,7 @@ _KINDS = (
         "Held-out text",
         "KL, share of tokens that both think likeliest and increase of bits/byte are from the "
         "model as it was trained, with a contiguous cache and in float32, over the same windows "
-        "(-: this is it); at: bits/byte at these places of a window; +- and [ ]: 95 % over windows",
+        "(-: this is it); at: bits/byte at these places of a window; +- and ( ): 95 % over windows",
     ),
     (_GREEDY, "Greedy text", "leading tokens equal to those of the model as it was trained"),
     (
@@ -38,7 +38,7 @@ _KINDS = (
         "time; cloze: the true one of four continuations is the likeliest (guessing: 0.250)",
     ),
     (_RECALL, "Recall", "share of values thought the likeliest, after pairs of keys and values"),
-    (_NEEDLES, "Needles", "share of needles thought the likeliest, so many tokens later"),
+    (_NEEDLES, "Needles", "share of needles thought the likeliest so many tokens later"),
 )
 _TITLES = {
     "bits_per_byte": "bits/byte",
@@ -69,8 +69,8 @@ def quality_grids(results: Sequence[Result], baseline: str) -> list[Grid]:
         for grid in _tables(results, baseline, metrics, title, note)
     ]
     every = trainings(results, baseline)
-    several = [each for each in every if each.stacks[0].seeds > 1]
-    return [*found, *(_seed_grid(each, baseline) for each in several), *_alone(every, baseline)]
+    found += [_seed_grid(each, baseline) for each in every if each.stacks[0].seeds > 1]
+    return found + _alone(every, baseline)
 
 
 def quality_sentences(results: Sequence[Result], baseline: str) -> list[str]:
@@ -149,16 +149,16 @@ def _grid(
 
 def _named(row: _Row, usual: str) -> str:
     """A row's name, without what the model's name or the title says already."""
-    parts = [row.model]
-    if not row.model.endswith(f"-{row.stack}"):
-        parts.append(row.stack)
-    if row.dtype != usual:
-        parts.append(row.dtype)
-    return ", ".join(parts)
+    own = row.stack.partition("+")[0]
+    if row.model.endswith(f"-{own}"):
+        name = f"{row.model} {row.stack.removeprefix(own)}".rstrip()
+    else:
+        name = f"{row.model}, {row.stack}"
+    return name if row.dtype == usual else f"{name}, {row.dtype}"
 
 
 def _title(name: str) -> str:
-    return _TITLES.get(name, name.replace("needle_accuracy_", "needle at "))
+    return _TITLES.get(name, name.replace("needle_accuracy_", "after "))
 
 
 def _cell(name: str, estimate: Estimate | None) -> str:
@@ -173,9 +173,11 @@ def _cell(name: str, estimate: Estimate | None) -> str:
     text = f"{value:{sign}.{places}f}"
     if low is None or high is None or low == high:
         return text
-    if name in _SHARES and (low <= 0 or high >= 1):
-        # Cut there, so not symmetric.
-        return f"{text} [{low:.{places}f}, {high:.{places}f}]"
+    # Bounds of a share are cut at 0 and 1, and then are not symmetric.
+    if name in _SHARES and high >= 1:
+        return f"{text} (>{low:.{places}f})"
+    if name in _SHARES and low <= 0:
+        return f"{text} (<{high:.{places}f})"
     return f"{text} +-{(high - low) / 2:.{places}f}"
 
 
