@@ -304,6 +304,27 @@ def test_the_shortest_prompt_enters_first(bench: Bench) -> None:
     assert entered["shortest"] == [4, 5, 0, 1, 3, 2]
 
 
+def test_admission_leaves_room_to_grow_beside_who_runs(bench: Bench) -> None:
+    """Ten blocks of four: 13 tokens run, 15 more would leave eight places free."""
+    running = {}
+    for headroom in (0.0, 0.3):
+        stack = {
+            "cache": {"paged": {"block": 4}},
+            "scheduling": {"continuous": {"headroom": headroom}},
+        }
+        engine = _engine(bench, stack, tokens=40)
+        for request in REQUESTS[:2]:
+            engine.submit(request)
+        engine.step()
+        running[headroom] = engine.counters()["running"]
+        # Alone a request enters whatever it leaves.
+        alone = _engine(bench, stack, tokens=40)
+        alone.submit(Request(0, PROMPTS[2], 2))
+        alone.step()
+        assert alone.counters()["running"] == 1
+    assert running == {0.0: 2, 0.3: 1}
+
+
 def test_found_prefixes_are_not_fed_again(bench: Bench) -> None:
     stack = {"cache": {"paged": {"block": 4, "share": True}}, "scheduling": "continuous"}
     engine = _engine(bench, stack)
