@@ -22,7 +22,8 @@ from harness.report.findings import Grid, slope_grid, state_grid, state_sentence
 from harness.report.kernels import kernel_grids
 from harness.report.notes import notes
 from harness.report.predicted import Predicted, predicted_grid
-from harness.report.quality import quality_grids, quality_sentences
+from harness.report.quality import quality_grids
+from harness.report.seeds import seed_grids, seed_sentences
 from harness.report.serving import serving_grids
 from harness.store.rows import SweepRow
 
@@ -123,11 +124,12 @@ def sheet(
             *(slope_grid(group, label) for group in slopes(ordered)),
             *serving_grids(rest, label, outline.stacks),
             *quality_grids(rest, label),
+            *seed_grids(rest, label),
             *kernel_grids(rest),
             *beside,
         ),
         details=tuple(g for g in (step_grid(ordered), state_grid(held)) if g is not None),
-        findings=(*state_sentences(held), *quality_sentences(rest, label)),
+        findings=(*state_sentences(held), *seed_sentences(rest, label)),
         notes=tuple(notes(sweep, results, outline.rounds)),
     )
 

@@ -13,7 +13,8 @@ from harness.report.findings import Grid
 from harness.report.markdown import markdown
 from harness.report.notes import notes
 from harness.report.page import html
-from harness.report.quality import quality_grids, quality_sentences
+from harness.report.quality import quality_grids
+from harness.report.seeds import seed_grids, seed_sentences
 from harness.report.sheet import sheet
 from harness.run import MetricValue
 from harness.store.rows import StoredRun
@@ -100,7 +101,8 @@ def found(example_sweep: ModuleType) -> list[Result]:
 
 
 def _grid(found: list[Result], title: str) -> Grid:
-    (grid,) = (each for each in quality_grids(found, "mha") if each.title.startswith(title))
+    every = [*quality_grids(found, "mha"), *seed_grids(found, "mha")]
+    (grid,) = (each for each in every if each.title.startswith(title))
     return grid
 
 
@@ -160,7 +162,7 @@ def test_a_difference_within_the_seeds_is_none_and_one_beyond_is_told(found: lis
     assert rows["gqa"]["difference"] == "none"
     assert rows["mqa"]["less mha's"] == "+0.3000 +-0.0358"
     assert rows["mqa"]["difference"] == "worse"
-    sentences = quality_sentences(found, "mha")
+    sentences = seed_sentences(found, "mha")
     assert any("of gqa less mha's" in s and "so none" in s for s in sentences)
     assert any("of mqa less mha's" in s and "3 seeds: worse" in s for s in sentences)
 
@@ -177,7 +179,7 @@ def test_one_seed_says_nothing_however_large_the_difference(found: list[Result])
     assert [stack.verdict for stack in told.stacks] == ["", "unknown"]
     grid = _grid(found, "Architectures that were trained with one seed")
     assert grid.rows == (("zoo/small, gqa", "cloze", "0.6000", "-0.2000", "unknown"),)
-    (sentence,) = (s for s in quality_sentences(found, "mha") if "nobody knows" in s)
+    (sentence,) = (s for s in seed_sentences(found, "mha") if "nobody knows" in s)
     assert sentence.startswith("Every architecture of zoo/small was trained with one seed")
 
 
