@@ -85,7 +85,7 @@ def test_a_file_is_a_round_and_its_median_has_an_interval(write: Any) -> None:
     (metric,) = found.runs[0][1].metrics
     assert metric.name == METRIC
     assert metric.value == pytest.approx(13_000)
-    assert (metric.ci_low, metric.ci_high) == (pytest.approx(10_000), pytest.approx(16_000))
+    assert [metric.ci_low, metric.ci_high] == pytest.approx([10_000, 16_000])
     assert found.runs[0][1].samples[0].values == [round(1e9 * t) for t in times]
     assert found.runs[1][1].metrics[0].value == pytest.approx(26_000)
     assert found.start.revision is not None
@@ -118,7 +118,8 @@ def test_a_benchmark_without_samples_has_a_median_and_no_interval(
     path.write_text(json.dumps(document))
     found = read([path], HERE)
     (metric,) = found.runs[0][1].metrics
-    assert (metric.value, metric.n, metric.ci_low) == (pytest.approx(3000), 8, None)
+    assert metric.value == pytest.approx(3000)
+    assert (metric.n, metric.ci_low) == (8, None)
     assert found.start.started_at == datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

@@ -13,9 +13,9 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
 from harness.analysis.detect.replay import replay
+from harness.analysis.evaluate.peers import library
 from harness.analysis.history.branch import in_line
 from harness.analysis.history.findings import judge
 from harness.analysis.history.look import look
@@ -127,7 +127,7 @@ def test_what_noise_hides_is_said(make_history: MakeHistory) -> None:
 
 def test_a_split_that_was_searched_for_is_no_given_one() -> None:
     """folo#491: the best split of a quiet series passes a t test at 1 % in most of them."""
-    random = np.random.default_rng(5)
+    random, ttest_ind = np.random.default_rng(5), library("scipy.stats").ttest_ind
     logs = [0.01 * random.standard_normal(60) for _ in range(60)]
     naive = sum(
         min(ttest_ind(x[:at], x[at:]).pvalue for at in range(4, len(x) - 3)) < 0.01 for x in logs
