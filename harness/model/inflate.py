@@ -7,8 +7,8 @@ back: weight x sqrt(d / D), eps x d / D. Query head n of the source keeps its ke
 the number that share one stays. Layers between the source's hold noise alone: they add next to
 nothing to the residual stream.
 
-Measured by tests/acceptance/inflation.py over held-out text, in nats a token: 4e-7 for inflated-30m,
-6e-7 for inflated-300m, 1e-5 for inflated-800m and 1.4e-5 for all 32 layers of inflated-8b.
+Measured over held-out text by tests/acceptance/inflation.py, in nats a token: inflated-30m is 4e-7
+from its source, inflated-300m 6e-7, inflated-800m 1e-5, and all 32 layers of inflated-8b 1.4e-5.
 
 The idea of growing a network without changing its function is Net2Net's (arXiv:1511.05641), and
 Llama's layers are grown so in arXiv:2401.02415 (new blocks that add nothing at first).
