@@ -11,6 +11,7 @@ from hypothesis import strategies
 from torch import Tensor
 
 from harness.model.state_space import scan
+from harness.model.state_space.sizes import CHUNK
 
 Scan = Callable[[Tensor, Tensor, Tensor], Iterator[tuple[int, Tensor]]]
 I, N = 3, 2  # noqa: E741 - the paper's letters
@@ -48,7 +49,7 @@ def _split(found: Scan, decay: Tensor, entry: Tensor, start: Tensor, cuts: list[
 @hypothesis.given(strategies.data())
 @hypothesis.settings(max_examples=60, deadline=None, derandomize=True, database=None)
 def test_any_split_gives_the_recurrence(data: strategies.DataObject) -> None:
-    tokens = data.draw(strategies.integers(1, 3 * scan.CHUNK + 1))
+    tokens = data.draw(strategies.integers(1, 3 * CHUNK + 1))
     cuts = sorted(data.draw(strategies.lists(strategies.integers(0, tokens), max_size=4)))
     inputs = _inputs(tokens, data.draw(strategies.integers(0, 99)))
     torch.testing.assert_close(_split(scan.chunks, *inputs, cuts), _loop(*inputs))
@@ -58,8 +59,8 @@ def _without_last_state(
     decay: Tensor, entry: Tensor, start: Tensor
 ) -> Iterator[tuple[int, Tensor]]:
     """Every chunk begins from nothing."""
-    for first in range(0, len(decay), scan.CHUNK):
-        at = slice(first, first + scan.CHUNK)
+    for first in range(0, len(decay), CHUNK):
+        at = slice(first, first + CHUNK)
         yield from scan.chunks(decay[at], entry[at], start if first == 0 else 0 * start)
 
 
@@ -71,6 +72,6 @@ def _decay_of_the_token_before(
 
 @pytest.mark.parametrize("wrong", [_without_last_state, _decay_of_the_token_before])
 def test_a_wrong_scan_is_told_apart(wrong: Scan) -> None:
-    inputs = _inputs(2 * scan.CHUNK + 5, 1)
+    inputs = _inputs(2 * CHUNK + 5, 1)
     with pytest.raises(AssertionError):
         torch.testing.assert_close(_split(wrong, *inputs, []), _loop(*inputs))
