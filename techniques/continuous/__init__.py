@@ -9,12 +9,17 @@ from harness.plan import EnginePlan, Trait
 from harness.shape import BatchShape
 from harness.technique import Exactness, Factory, Slot, Technique, TechniqueOptions
 
+LEAST_BUDGET = 2048  # where a suite sets none
+
 
 class Options(TechniqueOptions):
     """Who comes first, how much a step may take, and what happens when the cache is full."""
 
-    budget: PositiveInt = Field(
-        2048, description="tokens a step feeds, at most; a longer prompt is fed alone", examples=[4]
+    budget: PositiveInt | None = Field(
+        None,
+        description="tokens a step feeds, at most; a prompt that is fed whole and is longer waits "
+        "until nothing else runs; none: 2,048, or with whole prompts as much as the longest takes",
+        examples=[4],
     )
     chunk: bool = Field(
         False, description="feed a prompt in pieces, as large as the budget leaves room for"

@@ -7,7 +7,7 @@ from typing import Any
 from harness.engine.request import Emission, Sequence
 from harness.engine.scheduler import Run, View
 from harness.plan import EnginePlan, Trait
-from harness.techniques.continuous import Options
+from harness.techniques.continuous import LEAST_BUDGET, Options
 
 
 class Continuous:
@@ -22,8 +22,11 @@ class Continuous:
         self._align = plan.limits.align
         # Only where sequences grow into room that nobody reserved for them.
         self._headroom = options.headroom if Trait.GROWS in plan.traits else 0.0
-        # A step must be able to feed what a decoder takes at once.
-        self._budget = max(options.budget, plan.limits.align + plan.limits.lookahead)
+        # A step must be able to feed what a decoder takes at once; and a whole prompt beside all
+        # others' tokens, or it waits until they are done, and everybody behind it too.
+        least = plan.limits.align + plan.limits.lookahead
+        whole = 0 if options.chunk else plan.limits.max_tokens + plan.limits.slots
+        self._budget = max(options.budget or max(LEAST_BUDGET, whole), least)
         # Where a step settles one token of a sequence, no more and no less, what a sequence feeds
         # next is known: these runs are granted together, without asking for each.
         self._one_each = plan.limits.lookahead == 0 and plan.limits.align == 1
@@ -229,8 +232,7 @@ class Continuous:
         return finished
 
     def counters(self) -> dict[str, int]:
-        """How often sequences gave way, were swapped, were fed a piece; tokens of prompts that
-        entered, and how many of these were found."""
+        """How often sequences gave way, were swapped, fed a piece; prompt tokens asked, found."""
         return self._counts
 
     def reset(self) -> None:

@@ -290,6 +290,21 @@ def test_who_waits_when_a_long_prompt_comes(bench: Bench) -> None:
     assert pieces[:3] == [[0], [0], [0, 1]]
 
 
+@pytest.mark.parametrize(
+    ("options", "emitted"),
+    [({}, [[0, 1], [0, 1]]), ({"budget": 8}, [[0], [0]]), ({"chunk": True}, [[0], [0]])],
+)
+def test_without_a_budget_the_longest_prompt_enters_beside_others(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    emitted: list[list[int]],
+) -> None:
+    """With a smaller one it waits until nothing else runs, or comes in pieces."""
+    monkeypatch.setattr("harness.techniques.continuous.scheduler.LEAST_BUDGET", 8)
+    assert _itl_steps(bench, options)[:2] == emitted
+
+
 def test_the_shortest_prompt_enters_first(bench: Bench) -> None:
     entered: dict[str, list[int]] = {}
     for policy in ("fcfs", "shortest"):
