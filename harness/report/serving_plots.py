@@ -27,8 +27,9 @@ _COURSES = (
 
 def serving_plots(results: Sequence[Result], stacks: Sequence[str]) -> list[Plot]:
     """What served results are worth; `stacks` is the order of the colours."""
-    drawn = [_against(results, stacks, *each) for each in _AGAINST]
-    return [plot for plot in (*drawn, _course(results, stacks)) if plot is not None]
+    ordered = sorted(results, key=lambda result: stacks.index(result.case.label))
+    drawn = [_against(ordered, stacks, *each) for each in _AGAINST]
+    return [plot for plot in (*drawn, _course(ordered, stacks)) if plot is not None]
 
 
 def _against(
