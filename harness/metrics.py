@@ -129,11 +129,11 @@ _ALL = (
            "FLOPs of the same / its median time / the device's measured matrix rate in the dtype",
            _KERNEL),
     *(Metric(f"speedup_{peer}", "ratio", "higher",
-             f"time of a call of the peer '{peer}' / that of the kernel beside it, each pair's two "
-             "samples next to each other in turning order, median over pairs", _KERNEL)
+             f"time of a call of the peer '{peer}' / that of the kernel beside it, geometric mean "
+             "of two rounds in which each went first once (ABBA), median over those", _KERNEL)
       for peer in PEERS),
     *(Metric(f"peer_time_{peer}", "ns", "neither",
-             f"one call of '{peer}' in those pairs, median", _KERNEL)
+             f"one call of '{peer}' in those rounds, median", _KERNEL)
       for peer in PEERS),
     Metric("registers", "registers", "lower", "32-bit registers a thread, of compiled code",
            _STATIC),

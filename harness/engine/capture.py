@@ -22,9 +22,19 @@ Capture = Callable[[Callable[[], Any]], Captured]
 
 
 def in_graph(work: Callable[[], Any]) -> Captured:
-    """Capture work in a CUDA graph. It must have run before, or compiling would be captured too."""
+    """Capture work in a CUDA graph. It must have run before, or compiling would be captured too.
+
+    RuntimeError for work that waits for the device. It is found by running the work once more: a
+    capture that fails half-way leaves stream and allocator as nobody can tell.
+    """
     import torch
 
+    waiting = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        work()
+    finally:
+        torch.cuda.set_sync_debug_mode(waiting)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = work()

@@ -54,8 +54,6 @@ class StaticTokens:
 
     def load(self, tokens: TokenStore, count: int) -> None:
         """Copy where the `count` sequences of the store's batch lie; the other rows are padding."""
-        if not self._of:
-            self._look(tokens)
         for group, own in zip(self._first, self._classes, strict=True):
             to, held = _where(tokens, group)
             own.table[:count, : held.table.shape[1]] = held.table
@@ -79,8 +77,11 @@ class StaticTokens:
         own = self._classes[place]
         return Pages(pools, own.table, own.lens, self.capacity)
 
-    def _look(self, tokens: TokenStore) -> None:
-        """Find which groups share tables and places: stores make them once for all of a kind."""
+    def look(self, tokens: TokenStore) -> None:
+        """Find which groups share tables and places: stores make them once for all of a kind.
+
+        Until something is loaded all rows are padding.
+        """
         seen: list[tuple[Tensor, Tensor]] = []
         for group in range(self.groups):
             to, held = _where(tokens, group)
@@ -130,6 +131,20 @@ class _Step:
         self.batch.__dict__["token_tensor"] = self.tokens
         self.captured: Captured | None = None
 
+    def capture(self, model: Any, capture: Capture) -> None:
+        """Capture the model's forward on the buffers as they are."""
+        store = SimpleNamespace(tokens=self.store, recurrent=None)
+
+        def work() -> Tensor:
+            # What layers share is worked out anew in every replay.
+            self.batch.scratch.clear()
+            found: Tensor = model(self.batch, store)
+            return found
+
+        # Kernels are compiled and loaded outside of the capture.
+        work()
+        self.captured = capture(work)
+
     def load(self, batch: RaggedBatch, tokens: TokenStore) -> None:
         """Put a batch's numbers into the buffers."""
         count = batch.size
@@ -139,7 +154,10 @@ class _Step:
 
 
 class DecodeGraphs:
-    """A model's decode steps over a store, captured when a bucket is met for the first time."""
+    """A model's decode steps over a store, all buckets captured when the first one is met.
+
+    All at once, so that none is captured while something is timed.
+    """
 
     def __init__(
         self, model: Any, tokens: TokenStore, limits: Limits, device: str, capture: Capture
@@ -161,30 +179,27 @@ class DecodeGraphs:
 
     def run(self, batch: RaggedBatch) -> Tensor:
         """Features after the last norm, [B, D], of a batch that the store has begun."""
-        rows = bucket(batch.size, self._limits.slots)
-        if rows not in self._steps:
-            capacity = self._limits.max_tokens + self._limits.lookahead
-            groups = len(self._model.token_states)
-            self._steps[rows] = _Step(rows, capacity, groups, self._device)
-        step = self._steps[rows]
+        if not self._steps:
+            self._capture_all()
+        step = self._steps[bucket(batch.size, self._limits.slots)]
         step.load(batch, self._tokens)
-        store = SimpleNamespace(tokens=step.store, recurrent=None)
-
-        def work() -> Tensor:
-            # What layers share is worked out anew in every replay.
-            step.batch.scratch.clear()
-            found: Tensor = self._model(step.batch, store)
-            return found
-
-        if step.captured is None:
-            # Kernels are compiled and loaded outside of the capture.
-            work()
-            step.captured = self._capture(work)
+        assert step.captured is not None
         step.captured.replay()
         self._replayed += 1
         output: Tensor = step.captured.output
         # The next replay writes there again.
         return output[: batch.size].clone()
+
+    def _capture_all(self) -> None:
+        """Capture every bucket, of rows of padding alone: they write nowhere."""
+        slots = self._limits.slots
+        capacity = self._limits.max_tokens + self._limits.lookahead
+        groups = len(self._model.token_states)
+        for rows in sorted({bucket(size, slots) for size in range(1, slots + 1)}):
+            step = _Step(rows, capacity, groups, self._device)
+            step.store.look(self._tokens)
+            step.capture(self._model, self._capture)
+            self._steps[rows] = step
 
     def forget(self) -> None:
         """Drop what was captured, with whatever was wrapped around it then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -152,7 +153,9 @@ def ratios(
 
 
 def _quotients(own: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [theirs / ours for ours, theirs in zip(own, other, strict=True)]
+    """Of every two rounds, in which both went first once, the geometric mean of their quotients."""
+    single = [theirs / ours for ours, theirs in zip(own, other, strict=True)]
+    return [math.sqrt(a * b) for a, b in zip(single[::2], single[1::2], strict=False)]
 
 
 def _metrics(typical: Median, n: int, one: Cost, floor: float | None) -> list[MetricValue]:

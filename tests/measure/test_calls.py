@@ -23,9 +23,11 @@ class Named:
 
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log
+        self.turns: list[int | None] = []
 
-    def sample(self) -> float:
+    def sample(self, turn: int | None = None) -> float:
         self.log.append(self.name)
+        self.turns.append(turn)
         return float(ord(self.name))
 
     def again(self) -> Any:
@@ -37,6 +39,7 @@ def test_who_goes_first_turns_round_and_each_keeps_its_place() -> None:
     sampled = [Named(name, log) for name in "ab"]
     times = [in_turns(sampled, number) for number in range(4)]
     assert "".join(log) == "abbaabba"
+    assert sampled[0].turns == sampled[1].turns == [0, 1, 2, 3], "both on the same inputs"
     assert times == [[97.0, 98.0]] * 4
 
 
@@ -48,6 +51,9 @@ def test_a_host_sample_is_many_calls_on_inputs_in_turn() -> None:
     assert len(seen) == calls.count > 1
     assert {(b - a) % 3 for a, b in pairwise(seen)} == {1}
     assert seen[-1] == calls.last
+    seen.clear()
+    calls.sample(turn=5)
+    assert seen[0] == 5 % 3
 
 
 def recorder(work: Callable[[], Any]) -> Captured:

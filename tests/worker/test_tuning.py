@@ -31,7 +31,7 @@ class Timed:
         self._calls, self._times = calls, times
         self.last = len(calls) - 1
 
-    def sample(self) -> float:
+    def sample(self, turn: int | None = None) -> float:
         return self._times(self._calls[0].keywords["config"])
 
     def again(self) -> Any:

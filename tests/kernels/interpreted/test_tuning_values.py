@@ -24,7 +24,7 @@ class Untimed:
     def __init__(self, calls: Sequence[partial[Any]]) -> None:
         self._calls, self.last = calls, len(calls) - 1
 
-    def sample(self) -> float:
+    def sample(self, turn: int | None = None) -> float:
         return 1.0
 
     def again(self) -> Any:
