@@ -58,10 +58,11 @@ def forward(
         work, compute, memory = _on_processor(
             cost, rates, rates.measured, size, working_set, queries, width
         )
-    launches = np.asarray(cost.launches * share.launch_seconds, dtype=float)
+    more = 0.0 if rates.measured is None else rates.measured.launch_more(working_set)
+    launches = np.asarray(cost.launches * (share.launch_seconds + more), dtype=float)
     prompt = np.asarray(queries > 1, dtype=float) * share.prompt_seconds
-    spent = share.step_seconds + prompt + sequences * share.sequence_seconds
-    return Forward(work + launches + spent, compute, memory, launches + spent)
+    spent = launches + share.step_seconds + prompt + sequences * share.sequence_seconds
+    return Forward(work + spent, compute, memory, spent)
 
 
 def _on_gpu(cost: Cost, rates: Rates, size: float) -> tuple[Array, Array, Array]:
@@ -117,7 +118,7 @@ def _on_processor(
     multiplied = sum(each.flops for each in cost.products) / rates.flops_per_s
     attention = measured.attention_seconds(_attention_flops(cost), queries, width)
     moved = _state_bytes(cost) / measured.state_bytes_per_s
-    between = _between_bytes(cost, size) / measured.between_bytes_per_s
+    between = measured.between_seconds(_between_bytes(cost, size), cost.launches)
     # What a product takes beyond its arithmetic at the best rate is the fetching of its weights.
     memory = np.maximum(products - multiplied, 0.0) + moved + between
     return products + attention + moved + between, multiplied + attention, memory

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
 
 from harness.records import Record
 
@@ -26,12 +26,16 @@ class Measured(Record):
     head_factor: tuple[PositiveFloat, ...]  # by rows: of a weight that lies as an embedding's
     working_sets: tuple[PositiveFloat, ...]  # bytes that come between two reads of a weight
     product_seconds: tuple[tuple[PositiveFloat, ...], ...]  # [rows][sets], a number of the weight
+    # By working sets: more of a launch, whose code and data large weights drive from the caches.
+    launch_seconds_more: tuple[NonNegativeFloat, ...]
     queries: tuple[PositiveFloat, ...] = Field(min_length=2)  # of a sequence in one attention
     attention_widths: tuple[PositiveFloat, ...]  # numbers in all heads of a query
     # [queries][widths], beside reading the state
     attention_flops_per_s: tuple[tuple[PositiveFloat, ...], ...]
     state_bytes_per_s: PositiveFloat
-    between_bytes_per_s: PositiveFloat  # norms, rotations, gates, as fused operations would move
+    # Norms, rotations, gates, as fused operations would move; by the bytes that each moves.
+    between_sizes: tuple[PositiveFloat, ...]
+    between_bytes_per_s: tuple[PositiveFloat, ...]
 
     @model_validator(mode="after")
     def _is_a_table(self) -> Self:
@@ -42,6 +46,10 @@ class Measured(Record):
         ):  # fmt: skip
             if [len(line) for line in lines] != [len(columns)] * len(rows):
                 raise ValueError(f"{name} is no table of {len(rows)} by {len(columns)}")
+        if len(self.between_sizes) != len(self.between_bytes_per_s):
+            raise ValueError("between_bytes_per_s has a rate for each size")
+        if len(self.launch_seconds_more) != len(self.working_sets):
+            raise ValueError("launch_seconds_more has a number for each working set")
         if len(self.head_factor) != len(self.rows):
             raise ValueError("head_factor has a number for each number of rows")
         return self
@@ -70,6 +78,19 @@ class Measured(Record):
             self.attention_flops_per_s, self.queries, self.attention_widths, queries, width
         )
         seconds: Array = flops / rates
+        return seconds
+
+    def launch_more(self, working_set: Array | float) -> Array:
+        """Seconds that a launch takes more than where everything is cached."""
+        at = np.log(np.asarray(working_set, dtype=float).clip(1.0, 1e18))
+        seconds: Array = np.interp(at, np.log(self.working_sets), self.launch_seconds_more)
+        return seconds
+
+    def between_seconds(self, moved: Array, operations: Array | float) -> Array:
+        """Seconds in which so many operations move these bytes: large ones leave the caches."""
+        each = np.log(np.maximum(moved / np.maximum(operations, 1.0), 1.0))
+        rates = np.interp(each, np.log(self.between_sizes), np.log(self.between_bytes_per_s))
+        seconds: Array = moved / np.exp(rates)
         return seconds
 
 

@@ -7,7 +7,7 @@ is timed among as many weights as its entry of the table says, the head's too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ OTHERS = ((3, 512, 1408, 70 * _MIB), (24, 512, 1408, 70 * _MIB), (100, 384, 1024
 _BETWEEN = ModelShape(
     vocab=64, width=256, layers=2, heads=8, kv_heads=8, head_dim=32, ff=768, max_len=256
 )
+# Rows of it, from what lies in the first caches to what leaves them, and operations, as
+# `harness.cost` counts their launches.
+_BETWEEN_ROWS, _BETWEEN_LAUNCHES = (64, 256, 1024, 4096), 7
 
 
 def measure(kind: torch.dtype, now: Clock) -> tuple[Measured, float]:
@@ -37,18 +40,21 @@ def measure(kind: torch.dtype, now: Clock) -> tuple[Measured, float]:
     table, factor = _products(kind, now)
     square = _ones(512, 512, kind)
     (at_best,) = typical([Operation(lambda: torch.mm(square, square))], now)
-    attended = attention.measure(kind, now)
+    more = _launch_more(kind, now)
+    attended, (sizes, between) = attention.measure(kind, now), _between(kind, now)
     flops_per_s = max(2 * 512**3 / at_best, 2 * float((np.array(ROWS)[:, None] / table).max()))
     measured = Measured(
         rows=ROWS,
         head_factor=factor,
         working_sets=WORKING_SETS,
+        launch_seconds_more=more,
         product_seconds=tuple(tuple(line) for line in table.tolist()),
         queries=attention.QUERIES,
         attention_widths=attention.WIDTHS,
         attention_flops_per_s=attended.flops_per_s,
         state_bytes_per_s=attended.state_bytes_per_s,
-        between_bytes_per_s=_between(kind, now),
+        between_sizes=sizes,
+        between_bytes_per_s=between,
     )
     return measured, flops_per_s
 
@@ -74,6 +80,23 @@ def _products(kind: torch.dtype, now: Clock) -> tuple[Array, tuple[float, ...]]:
     return table, tuple(factor.tolist())
 
 
+def _launch_more(kind: torch.dtype, now: Clock) -> tuple[float, ...]:
+    """Seconds that a small operation takes more among a working set's products than in the first.
+
+    It computes next to nothing: what takes longer is the host's code and data, fetched again.
+    """
+    models = [_weights(*_sides(held), held, kind) for held in WORKING_SETS]
+    small = _small(1, kind).run
+    plain = [_layers(1, weights) for weights in models]
+    mixed = [_layers(1, weights, small) for weights in models]
+    seconds = np.array(typical([*plain, *mixed], now)).reshape(2, -1)
+    numbers = np.array([each.counts for each in plain], dtype=float)
+    launches = 2.0 * _BETWEEN_LAUNCHES * np.array([len(weights) for weights in models])
+    added = (seconds[1] - seconds[0]) * numbers / launches
+    # Noise must not say that the host is quicker where less is cached.
+    return tuple(np.maximum.accumulate(np.maximum(added - added[0], 0.0)).tolist())
+
+
 def _sides(held: int) -> tuple[int, int]:
     """Width and feed-forward of a model with so many bytes of weights."""
     width = 128 if held <= 2 * _MIB else 256 if held <= 32 * _MIB else 512
@@ -88,10 +111,13 @@ def _weights(width: int, ff: int, held: int, kind: torch.dtype) -> list[list[Ten
     return [[_ones(*side, kind) for side in sides] for _ in range(layers)]
 
 
-def _layers(rows: int, weights: Sequence[Sequence[Tensor]]) -> Operation:
+def _layers(
+    rows: int, weights: Sequence[Sequence[Tensor]], beside: Callable[[], object] | None = None
+) -> Operation:
     """The products of layers, two of them with a sum; it counts in numbers of the weights.
 
     Narrow matrices are read more slowly than wide ones, so a model's own mixture is timed.
+    `beside` is done twice a layer.
     """
     down = weights[0][-1]
     x = _ones(rows, down.shape[1], down.dtype)
@@ -100,8 +126,12 @@ def _layers(rows: int, weights: Sequence[Sequence[Tensor]]) -> Operation:
     def through() -> None:
         for qkv, out, gate_up, down in weights:
             torch.mm(x, qkv)
+            if beside is not None:
+                beside()
             torch.addmm(x, x, out)
             torch.mm(x, gate_up)
+            if beside is not None:
+                beside()
             torch.addmm(x, wide, down)
 
     return Operation(through, sum(weight.numel() for layer in weights for weight in layer))
@@ -127,9 +157,24 @@ def _ones(rows: int, columns: int, kind: torch.dtype) -> Tensor:
     return torch.ones(rows, columns, dtype=kind)
 
 
-def _between(kind: torch.dtype, now: Clock) -> float:
-    """Bytes a second of norms, rotation and gate over 256 rows, as `attention_cost` counts them."""
-    rows, shape = 256, _BETWEEN
+def _between(kind: torch.dtype, now: Clock) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bytes that one of a few operations moves, and bytes a second, by rows."""
+    moved = [_between_numbers(rows) * kind.itemsize for rows in _BETWEEN_ROWS]
+    seconds = typical([_small(rows, kind) for rows in _BETWEEN_ROWS], now)
+    pairs = list(zip(moved, seconds, strict=True))
+    return tuple(b / _BETWEEN_LAUNCHES for b, _ in pairs), tuple(b / s for b, s in pairs)
+
+
+def _between_numbers(rows: int) -> int:
+    """Numbers that two norms, a rotation and a gate move, as `attention_cost` counts them."""
+    shape = _BETWEEN
+    turned = (shape.heads + shape.kv_heads) * shape.head_dim
+    return rows * (4 * shape.width + 2 * turned + 3 * shape.ff)
+
+
+def _small(rows: int, kind: torch.dtype) -> Operation:
+    """Two norms, a rotation and a gate of so many rows."""
+    shape = _BETWEEN
     x = _ones(rows, shape.width, kind)
     norm = RMSNorm(torch.ones(shape.width, dtype=kind), shape.eps)
     qk = torch.ones(rows, shape.heads + shape.kv_heads, shape.head_dim, dtype=kind)
@@ -137,12 +182,10 @@ def _between(kind: torch.dtype, now: Clock) -> float:
     table = RopeTable(turning, rows, kind, "cpu").at(list(range(rows)))
     gate = _ones(rows, 2 * shape.ff, kind)
 
-    def between() -> None:
+    def through() -> None:
         norm(x)
         norm(x)
         rotate(qk, table)
         silu(gate[:, : shape.ff]).mul_(gate[:, shape.ff :])
 
-    turned = (shape.heads + shape.kv_heads) * shape.head_dim
-    moved = rows * (4 * shape.width + 2 * turned + 3 * shape.ff) * kind.itemsize
-    return moved / typical([Operation(between)], now)[0]
+    return Operation(through)

@@ -12,10 +12,11 @@ stated for 95 %. Takes about five minutes.
 What was chosen looking at which data: no constant is fitted on a technique. But the form of the
 model was mended looking at these errors of all techniques at once. They were 28 % in the median,
 nearly the same of each, because the calibration timed a head's weights alone, which a cache then
-held, many rows on few weights, and attention's bare product; it now times all of them as a model
-meets them. What is left is named among the worst: short prompts of a model that computes nearly
-nothing, where most of the time is the host's, which goes by operations and is fitted as a launch,
-a step and a sequence; scans of state spaces, whose FLOPs are taken at attention's rate.
+held, many rows on few weights, attention's bare product, small operations of one size and a host
+whose code is always cached; it now times all of them as a model meets them. The spread that is
+stated (`stacks` in efficiency.yaml) is from these errors themselves. What is left is named among
+the worst: short prompts of a model that computes nearly nothing, where most of the time is the
+host's, which is fitted as a launch, a step, prompts and a sequence, and differs by architecture.
 
 A machine that is shared lets a run wait for its core, and is not equally fast all the time, by a
 factor of 1.5 where two cores are one core's threads. So the processor's time in a run is held to

@@ -41,11 +41,13 @@ TIMES = Measured(
     head_factor=(1, 1),
     working_sets=(1e6, 1e8),
     product_seconds=((1e-10, 4e-10), (2e-10, 4e-10)),
+    launch_seconds_more=(0.0, 1e-6),
     queries=(1, 64),
     attention_widths=(256,),
     attention_flops_per_s=((1e10,), (2e10,)),
     state_bytes_per_s=5e9,
-    between_bytes_per_s=2e9,
+    between_sizes=(1e5,),
+    between_bytes_per_s=(2e9,),
 )
 SHARES = Efficiency(
     matrix=0.9, memory=0.8, launch_seconds=4e-6, step_seconds=5e-5, spread=0.1, source="made up"

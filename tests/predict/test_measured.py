@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ TABLE = Measured(
     head_factor=(2.0, 1.5, 1.0),
     working_sets=(1e6, 1e8),
     product_seconds=((1e-10, 4e-10), (2e-10, 6e-10), (8e-10, 9e-10)),
+    launch_seconds_more=(0.0, 3e-5),
     queries=(1, 64),
     attention_widths=(16, 256),
     attention_flops_per_s=((2e9, 2e10), (1e9, 1e10)),
     state_bytes_per_s=5e9,
-    between_bytes_per_s=2e9,
+    between_sizes=(1e4, 1e6),
+    between_bytes_per_s=(4e9, 2e9),
 )
 HOST = Efficiency(
     matrix=1, memory=1, launch_seconds=1e-5, step_seconds=1e-4, sequence_seconds=1e-6, spread=0,
@@ -94,8 +97,8 @@ def test_a_forward_is_the_sum_of_its_parts() -> None:
         "weights of no product": 1000 * 4e-10,
         "attention": 1e6 / 2e10,
         "state": 5e5 / 5e9,
-        "between": 2e6 / 2e9,
-        "launches": 10 * 1e-5,
+        "between": 2e6 / math.exp(math.log(4e9) + math.log(0.5) * math.log(20) / math.log(100)),
+        "launches": 10 * (1e-5 + 3e-5),
         "host": 1e-4 + 3e-6,
     }
     assert float(found.seconds) == pytest.approx(sum(parts.values()))
@@ -108,12 +111,25 @@ def test_a_forward_is_the_sum_of_its_parts() -> None:
     assert BOUNDS[int(found.binds)] == "memory"
 
 
+def test_a_launch_takes_longer_among_large_weights() -> None:
+    found = TABLE.launch_more(np.array([1.0, 1e7, 1e9]))
+    assert found == pytest.approx([0.0, 1.5e-5, 3e-5])
+
+
+def test_what_lies_between_is_slower_where_each_operation_leaves_the_caches() -> None:
+    moved = np.array([1e6, 1e6, 1e6])
+    seconds = TABLE.between_seconds(moved, np.array([1000.0, 10.0, 0.0]))
+    assert seconds == pytest.approx([1e6 / 4e9, 1e6 / (4e9 * 2e9) ** 0.5, 1e6 / 2e9])
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("product_seconds", [[1e-10, 4e-10]]),
         ("product_seconds", [[1e-10], [1e-10], [1e-10]]),
         ("head_factor", [1.0]),
+        ("launch_seconds_more", [1e-6]),
+        ("between_bytes_per_s", [1e9]),
         ("attention_flops_per_s", [[1e9, 1e9]]),
         ("attention_flops_per_s", [[1e9], [1e9]]),
     ],
