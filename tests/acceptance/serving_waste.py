@@ -119,7 +119,7 @@ def simulate(policy: str, point: ServePoint) -> tuple[Served, Counter[str]]:
     model = Model()
     runner = Runner(model, Store(store, None), "cpu")  # type: ignore[arg-type]
     decoder = Autoregressive(runner, plan)
-    engine = Observed(runner, decoder, Continuous(plan, Options(budget=4096)), LONGEST)
+    engine = Observed(runner, decoder, Continuous(plan, Options()), LONGEST)
     engine.watch(model)
     due = requests(point, arrivals(point), Texts(2, None, "0"), None)
     return serve(engine, due, model.clock(), skip_idle=True), engine.spent
