@@ -27,6 +27,9 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 256)
 WORKING_SETS = (1 * _MIB, 4 * _MIB, 16 * _MIB, 48 * _MIB, 96 * _MIB, 192 * _MIB)
 # Products of no entry: rows, width, feed-forward, working set. They tell how the table serves.
 OTHERS = ((3, 512, 1408, 70 * _MIB), (24, 512, 1408, 70 * _MIB), (100, 384, 1024, 8 * _MIB))
+# Of one product of everything. A dtype that a processor emulates takes longer, wherever the
+# weights lie: fewer of them tell as much.
+_LONGEST_SECONDS = 0.3
 _BETWEEN = ModelShape(
     vocab=64, width=256, layers=2, heads=8, kv_heads=8, head_dim=32, ff=768, max_len=256
 )
@@ -37,9 +40,9 @@ _BETWEEN_ROWS, _BETWEEN_LAUNCHES = (64, 256, 1024, 4096), 7
 
 def measure(kind: torch.dtype, now: Clock) -> tuple[Measured, float]:
     """The table of a dtype, and the best matrix rate, about ten seconds on an idle core."""
-    table, factor = _products(kind, now)
     square = _ones(512, 512, kind)
     (at_best,) = typical([Operation(lambda: torch.mm(square, square))], now)
+    table, factor = _products(kind, now, 2 * 512**3 / at_best)
     more = _launch_more(kind, now)
     attended, (sizes, between) = attention.measure(kind, now), _between(kind, now)
     flops_per_s = max(2 * 512**3 / at_best, 2 * float((np.array(ROWS)[:, None] / table).max()))
@@ -69,15 +72,24 @@ def errors(measured: Measured, kind: torch.dtype, now: Clock) -> list[float]:
     ]
 
 
-def _products(kind: torch.dtype, now: Clock) -> tuple[Array, tuple[float, ...]]:
+def _products(kind: torch.dtype, now: Clock, flops_per_s: float) -> tuple[Array, tuple[float, ...]]:
     """Seconds a number of the weight, [rows, working sets]; by rows, how a head's compare."""
     models = [_weights(*_sides(held), held, kind) for held in WORKING_SETS]
-    layers = [_layers(rows, weights) for rows in ROWS for weights in models]
-    heads = [_heads(rows, kind) for rows in ROWS]
+    most = _LONGEST_SECONDS * flops_per_s / 2
+    layers = [
+        _layers(rows, _affordable(weights, most / rows)) for rows in ROWS for weights in models
+    ]
+    heads = [_heads(rows, kind, most / rows) for rows in ROWS]
     seconds = np.array(typical([*layers, *heads], now))
     table = seconds[: len(layers)].reshape(len(ROWS), len(WORKING_SETS))
     factor = seconds[len(layers) :] / table[:, -1]
     return table, tuple(factor.tolist())
+
+
+def _affordable(weights: Sequence[Sequence[Tensor]], numbers: float) -> Sequence[Sequence[Tensor]]:
+    """The first layers, one at least, with so many numbers at most."""
+    one = sum(weight.numel() for weight in weights[0])
+    return weights[: max(1, int(numbers / one))]
 
 
 def _launch_more(kind: torch.dtype, now: Clock) -> tuple[float, ...]:
@@ -137,13 +149,15 @@ def _layers(
     return Operation(through, sum(weight.numel() for layer in weights for weight in layer))
 
 
-def _heads(rows: int, kind: torch.dtype) -> Operation:
+def _heads(rows: int, kind: torch.dtype, numbers: float) -> Operation:
     """Products with weights [outer, inner] as embeddings lie, as many as the last set holds.
 
     One alone would be found in the cache, where a model's own layers drive it out between steps.
+    Of at most so many numbers, but one.
     """
     inner, outer = 512, 16384
     count = WORKING_SETS[-1] // (inner * outer * kind.itemsize)
+    count = max(1, min(count, int(numbers / (inner * outer))))
     x, weights = _ones(rows, inner, kind), [_ones(outer, inner, kind).t() for _ in range(count)]
 
     def through() -> None:
