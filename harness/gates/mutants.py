@@ -148,7 +148,10 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         node = waiting.pop(0)
         if isinstance(node, ast.expr):
             yield node
-        # Shapes of tiles, [:, None] and the like, are no arithmetic of the kernel.
+        # Shapes of tiles, [:, None] and the like, are no arithmetic of the kernel, and its warps and
+        # stages change no number.
+        if isinstance(node, ast.keyword) and node.arg in ("num_warps", "num_stages"):
+            continue
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple | ast.Slice):
             waiting.append(node.value)
         else:

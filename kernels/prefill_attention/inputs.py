@@ -190,7 +190,7 @@ def _tree(
 
 def _strided(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The same numbers as views into larger tensors, each with strides of its own."""
-    fused = torch.cat([q, q], dim=1)  # [T, 2N, H]: queries as part of a fused projection
+    fused = torch.stack([q, q], dim=2)  # [T, N, 2, H]: queries beside something of their own
     entries = torch.stack([k, k], dim=3)  # [P, K, block, 2, H]: two streams in one pool
     token_major = v.transpose(1, 2).contiguous()  # [P, block, K, H]
-    return fused[:, : q.shape[1]], entries[:, :, :, 0], token_major.transpose(1, 2)
+    return fused[:, :, 0], entries[:, :, :, 0], token_major.transpose(1, 2)

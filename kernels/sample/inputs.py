@@ -47,6 +47,8 @@ def make(
     logits = 3 * torch.randn(R, V, generator=generator, device=where)
     # No logit of these rows is above zero.
     logits[1::3] -= 32
+    # The first and the last token are of those that stay.
+    logits[::4, 0], logits[1::4, -1] = logits[::4].amax(-1) + 0.5, logits[1::4].amax(-1) + 0.5
     if shape["ties"]:
         logits = (logits / 2).round()
         # Some rows' are unlike each other by a few of float32's last places alone.
@@ -82,7 +84,9 @@ def make(
     p[1::8], p[4::8] = 0.0, 1.0
     if not flat:
         logs = scaled(logits.to(where), temperatures, tops, p if shape["p"] else None)
-        numbers = _middle(logs.exp(), numbers)
+        weights = logs.exp()
+        numbers = _middle(weights, numbers)
+        numbers[::2] = _least(weights, numbers)[::2]
     drawn = [temperatures, tops, p if shape["p"] else None, numbers]
     return Inputs(logits, *(None if each is None else each.to(device) for each in drawn))
 
@@ -93,3 +97,16 @@ def _middle(weights: Tensor, shares: Tensor) -> Tensor:
     whole = sums[:, -1:]
     met = torch.searchsorted(sums, shares[:, None] * whole, right=True).clamp(max=sums.shape[1] - 1)
     return ((sums - weights / 2).gather(1, met) / whole)[:, 0]
+
+
+def _least(weights: Tensor, shares: Tensor) -> Tensor:
+    """Shares [R] that meet the least of the weights [R, V] instead, if not lost in rounding.
+
+    One weight more or less, where something is cut off, moves them to another token.
+    """
+    least, at = torch.where(weights > 0, weights, torch.inf).min(-1)
+    sums = weights.cumsum(-1)
+    # Near either end of it.
+    part = torch.where(torch.arange(len(shares), device=shares.device) % 4 > 0, 1 / 32, 31 / 32)
+    share = (sums.gather(1, at[:, None])[:, 0] - least * part) / sums[:, -1]
+    return torch.where(least > 1e-4 * sums[:, -1], share, shares)

@@ -29,7 +29,7 @@ def copy(x, y):
     """Launch it."""
     n = x.shape[0] - 1
     assert n > 0
-    _copy[(n,)](x, y, x.stride(0), x.stride(1), y.stride(0), n, BLOCK=16)
+    _copy[(n,)](x, y, x.stride(0), x.stride(1), y.stride(0), n, BLOCK=16, num_warps=4)
     return y
 '''
 FOUND = mutants("made.up", SOURCE)
@@ -87,6 +87,7 @@ def test_of_the_launcher_the_launch_alone_is_changed() -> None:
     launched = {each.before for each in FOUND if each.function == "copy"}
     assert len(launched) == 1
     assert next(iter(launched)).startswith("_copy[n,](x, y, x.stride(0)")
+    assert all("num_warps=4" in each.after for each in FOUND if each.function == "copy")
 
 
 def test_each_has_one_change_and_a_key_of_its_own() -> None:
