@@ -6,7 +6,8 @@ imports is a series a benchmark, that `harness regress` and `harness compare` re
 They never meet the workload `kernel` of a sweep, which measures otherwise and has gates.
 
 The file tells neither memory nor GPU, so it is imported where it was made, and the device is the
-one that is found here.
+one that is found here. Backend and dtype are read off the words of the test's parameters, where
+they name them; how many threads ran is not told, and stands as the default.
 """
 
 from __future__ import annotations
