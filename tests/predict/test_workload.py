@@ -110,27 +110,21 @@ def test_cost_and_energy_need_a_price_and_a_power_limit() -> None:
     assert predict("mha", 8, 256, 64).usd_per_million_tokens is None
 
 
-def test_a_hundred_thousand_cells_take_seconds() -> None:
-    """Ten stacks, ten batches, a hundred lengths, ten devices; processor time, as wall time is
-    what a busy machine makes of it."""
-    targets = [
-        by_datasheet(name, device)
-        for name, device in list(DEVICES.items())
-        if "bfloat16" in device.tflops
-    ][:10]
+def test_a_grid_of_a_thousand_cells_takes_a_few_cells_time() -> None:
+    """Arrays, not a loop over points; `tests/acceptance/prediction_speed.py` has the seconds."""
     batch = 2.0 ** np.arange(10)[:, None]
     prompt = np.linspace(128, 32_768, 100)[None]
-    specs = [f"gqa(kv_heads={2**k}){end}" for k in range(5) for end in ("", "+recompute")]
-    begun = time.process_time()
-    cells = 0
-    for spec in specs:
-        for target in targets:
-            found = predict(spec, batch, prompt, 128, "llama-3-8b", target)
-            assert np.isfinite(found.throughput).all()
-            cells += found.throughput.size
-    assert cells == 100_000
-    # Five seconds are promised; a slow machine may take several times as long as this one's two.
-    assert time.process_time() - begun < 20
+
+    def taken(batch: object, prompt: object) -> tuple[int, Prediction]:
+        begun = time.process_time_ns()
+        found = predict("gqa(kv_heads=8)", batch, prompt, 128, "llama-3-8b")
+        return time.process_time_ns() - begun, found
+
+    one = min(taken(8, 1024)[0] for _ in range(5))
+    whole, found = min((taken(batch, prompt) for _ in range(5)), key=lambda each: each[0])
+    assert found.throughput.shape == (10, 100)
+    assert np.isfinite(found.throughput).all()
+    assert whole < 20 * one
 
 
 def test_a_datasheet_of_a_processor_predicts_nothing() -> None:
