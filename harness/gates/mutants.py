@@ -148,8 +148,8 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         node = waiting.pop(0)
         if isinstance(node, ast.expr):
             yield node
-        # Shapes of tiles, [:, None] and the like, are no arithmetic of the kernel, and its warps and
-        # stages change no number.
+        # Shapes of tiles, [:, None] and the like, are no arithmetic of the kernel; warps and stages
+        # change no number.
         if isinstance(node, ast.keyword) and node.arg in ("num_warps", "num_stages"):
             continue
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple | ast.Slice):

@@ -114,6 +114,7 @@ _TEST = (
     shape_of(B=2, S=40, T=26, N=2, K=2, H=16, block=5, causal_block=6),
     # A window that begins at a tile's last key.
     shape_of(B=3, S=83, T=30, N=4, K=2, H=16, block=16, ragged=1, window=23, strided=1),
+    shape_of(B=1, S=20, N=2, K=1, H=16, window=1),
     shape_of(B=2, S=52, T=30, N=4, K=2, H=20, mask=1),
     shape_of(B=3, S=60, T=19, N=2, K=1, H=16, block=16, ragged=1, mask=1, window=9, softcap=5),
     shape_of(B=2, S=36, T=20, N=2, K=1, H=32, softcap=3, strided=1),
