@@ -218,8 +218,9 @@ def _of_expression(node: ast.expr, names: Sequence[str]) -> Iterator[_Change]:
         if isinstance(node.op, _DROPPED):
             yield "operand dropped", node.left
             yield "operand dropped", node.right
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield "constant", ast.Constant(node.value + 1)
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            yield "constant", ast.Constant(node.value + 1)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         for other_name in _other_strides(node.id, names):
             yield "stride swapped", ast.Name(other_name, ast.Load())
