@@ -163,7 +163,7 @@ def when(sweep: SweepRow) -> str:
 def hardware(sweep: SweepRow) -> str:
     """The device, and of a GPU its host."""
     h = sweep.hardware
-    of = f"{h.count} cores" if h.kind == "cpu" else f"{h.count} x"
+    of = f"{h.count} core{'s' * (h.count != 1)}" if h.kind == "cpu" else f"{h.count} x"
     text = f"{h.name} ({h.arch}), {of}, {units.size(h.memory_bytes)}"
     return text if h.kind == "cpu" else f"{text}, host {h.cpu}"
 
