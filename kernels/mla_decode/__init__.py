@@ -58,13 +58,17 @@ _TEST = (
     _shape(B=2, S=33, N=5, rank=24, entry=30, strided=1),
     _shape(B=3, S=65, N=3, rank=17, entry=19, ragged=1),
     _shape(B=1, S=300, N=2, rank=16, entry=20),  # more parts than are merged at once
-    _shape(B=1, S=40, N=35, rank=16, entry=24),  # more heads than two tiles of rows
+    _shape(B=1, S=32, N=3, rank=17, entry=19, block=16),  # the last entry ends the pool
+    # More heads than two tiles of rows, and one token more than whole tiles a part.
+    _shape(B=8, S=65, N=35, rank=16, entry=24),
     _shape(B=4, S=7, N=2, rank=20, entry=28, block=1, ragged=1),
     _shape(B=3, S=50, N=4, rank=64, entry=72, block=3, ragged=1, strided=1),
     _shape(B=3, S=60, N=4, rank=32, entry=48, block=16, ragged=1),
     _shape(B=2, S=90, N=2, rank=16, entry=24, block=40, ragged=1),  # pages larger than a tile
     _shape(B=3, S=60, N=3, rank=16, entry=24, block=16, draft=4, ragged=1),
     _shape(B=1, S=40, N=8, rank=16, entry=24, draft=7),
+    # One part: nobody passes over what a row that sees nothing leaves.
+    _shape(B=3, S=13, N=4, rank=16, entry=24, draft=5, mask=1, ragged=1),
     _shape(B=3, S=50, N=4, rank=32, entry=40, block=16, draft=5, mask=1, ragged=1),
 )
 

@@ -89,6 +89,7 @@ def _one_by_one(
         ).view(T, N, rank)
         if own is not None:
             # Only a mask can hide everything from a row, which is NaN then or what is left unsaid.
+            assert isinstance(seen, Tensor)
             empty = (seen == -torch.inf).all(-1)
             mixed = torch.where(empty[:, None, None], 0.0, mixed)
         out[rows] = mixed

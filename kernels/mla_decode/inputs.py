@@ -35,7 +35,11 @@ def make(
     names = ("draft", "block", "ragged", "strided", "mask")
     like = shape_of(shape["B"], shape["S"], shape["N"], 1, shape["entry"])
     drawn = attention.make(like | {name: shape[name] for name in names}, dtype, generator, device)
+    latent = drawn.k
+    if shape["strided"]:
+        # One of two heads of a pool, so that pages are further apart than an entry's heads.
+        latent = torch.cat([latent, latent], 1)[:, :1]
     return Inputs(
-        drawn.q, drawn.k, drawn.table, drawn.lens, drawn.scale, shape["rank"], drawn.cu_seqlens,
+        drawn.q, latent, drawn.table, drawn.lens, drawn.scale, shape["rank"], drawn.cu_seqlens,
         drawn.causal_block, drawn.mask,
     )  # fmt: skip
