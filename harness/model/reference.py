@@ -14,6 +14,9 @@ from torch import Tensor
 
 from harness.shape import ModelShape
 
+# Rows of attention at once: all of a long prompt would be gigabytes of scores.
+_ROWS = 128
+
 # linear(name, x [T, in]) -> [T, out]: applies the matrix of that name.
 LinearFunction = Callable[[str, Tensor], Tensor]
 # mixer(layer, x [T, D] normed) -> [T, D]
@@ -85,7 +88,6 @@ def attention_mixer(
     N, K, H = shape.heads, shape.kv_heads, shape.head_dim
     scale = shape.score_scale or 1 / math.sqrt(H)
     positions = torch.arange(T)
-    distance = positions[:, None] - positions[None]  # row t looks back so far at column s
     owners = {layer: span.start for span in shape.spans() for layer in span}
     shared: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -100,16 +102,20 @@ def attention_mixer(
             key = turned(layer, "k", linear(f"{layer}.k", x).view(T, K, H))
             shared[layer] = key, linear(f"{layer}.v", x).view(T, K, H)
         key, value = shared[owners[layer]]
-        hidden = (distance < 0) | (distance >= (shape.window(layer) or T))
-        heads = []
-        for n in range(N):
-            group = n // (N // K)
-            scores = q[:, n] @ key[:, group].T * scale  # [T, T]
-            scores = capped(scores, shape.score_cap)
-            heads.append(
-                torch.softmax(scores.masked_fill(hidden, -torch.inf), -1) @ value[:, group]
-            )
-        return linear(f"{layer}.o", torch.cat(heads, -1))
+        window = shape.window(layer) or T
+        out = torch.empty_like(q)
+        for first in range(0, T, _ROWS):
+            rows = positions[first : first + _ROWS]
+            # No row of these sees further left than the first of them, or right of the last.
+            seen = positions[max(0, first - window + 1) : first + _ROWS]
+            distance = rows[:, None] - seen[None]  # a row looks back so far at a column
+            hidden = (distance < 0) | (distance >= window)
+            for n in range(N):
+                group = n // (N // K)
+                scores = capped(q[rows, n] @ key[seen, group].T * scale, shape.score_cap)
+                weighed = torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)
+                out[rows, n] = weighed @ value[seen, group]
+        return linear(f"{layer}.o", out.view(T, N * H))
 
     return attention
 
