@@ -56,7 +56,10 @@ _TEST = (
     _shape(B=1, S=61, N=2, K=2, H=24),  # a last part that is full of tokens, and no tile of numbers
     _shape(B=3, S=65, N=6, K=2, H=17, ragged=1),
     _shape(B=2, S=50, N=4, K=1, H=64, strided=1),
-    _shape(B=1, S=300, N=2, K=1, H=120),  # more parts than are merged at once
+    _shape(B=2, S=13, N=2, K=1, H=16, strided=1),  # one part
+    _shape(B=2, S=40, N=2, K=1, H=16, low=1),
+    _shape(B=8, S=65, N=3, K=3, H=16),  # one token more than whole tiles a part
+    _shape(B=1, S=600, N=2, K=1, H=120),  # more parts than are merged at once, none of them empty
     _shape(B=1, S=30, N=34, K=2, H=24),  # 17 heads a group
     _shape(B=1, S=21, N=66, K=1, H=16),  # more heads a group than one tile of rows
     _shape(B=4, S=7, N=3, K=3, H=20, block=1, ragged=1),
@@ -69,7 +72,7 @@ _TEST = (
     _shape(B=3, S=50, N=4, K=2, H=32, block=16, draft=5, mask=1, ragged=1),
     _shape(B=3, S=90, N=2, K=1, H=16, block=16, window=43, ragged=1),  # from a tile's last key on
     _shape(B=2, S=20, N=2, K=1, H=16, window=1),
-    _shape(B=3, S=60, N=2, K=1, H=16, draft=6, mask=1, window=3, softcap=5, ragged=1),
+    _shape(B=3, S=60, N=2, K=1, H=16, draft=6, mask=1, window=3, softcap=1, ragged=1),
     _shape(B=3, S=50, N=2, K=1, H=32, block=16, ragged=1, int8=1),
     _shape(B=2, S=50, N=4, K=2, H=32, block=16, draft=2, ragged=1, fp8=1),
 )

@@ -84,7 +84,8 @@ def _pairs(S: int, T: int, causal_block: int, window: int, mask: bool) -> float:
 
 
 _OPTIONAL = (
-    "T", "block", "ragged", "strided", "causal_block", "window", "softcap", "mask", "int8", "fp8"
+    "T", "block", "ragged", "strided", "causal_block", "window", "softcap", "mask", "int8", "fp8",
+    "low",
 )  # fmt: skip
 
 
@@ -93,7 +94,8 @@ def shape_of(B: int, S: int, N: int, K: int, H: int, **others: int) -> dict[str,
 
     T rows a sequence, 0 stands for S; `block` 0 for contiguous, one page a slot; `causal_block` 0
     for causal. `ragged` draws rows and lengths up to T and S: the second sequence is one token, the
-    last none; `strided` makes q, k and v views into larger tensors; `mask` draws trees.
+    last none; `strided` makes q, k and v views into larger tensors; `mask` draws trees; `low` makes
+    all scores lie far below zero.
     """
     return complete({"B": B, "S": S, "N": N, "K": K, "H": H} | others)
 

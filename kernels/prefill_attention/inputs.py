@@ -114,6 +114,9 @@ def draw(
             used[table[b]] = place < lens[b]
         q = torch.randn(T, N, H, generator=generator, device=where).to(dtype)
         (k, k_scale), (v, v_scale) = (_pool(used, K, H, stored, quantised, generator) for _ in "kv")
+        if shape["low"]:
+            # Exponentials of the scores themselves, nothing taken from them, are zero.
+            q[..., 0], k[..., 0] = -32.0, 32.0
         held, bounds = torch.tensor(lens), torch.tensor([0, *rows]).cumsum(0)
         if shape["mask"]:
             mask, positions = _tree(rows, lens, shape["window"], generator)

@@ -21,7 +21,7 @@ from harness.kernels.prefill_attention.lengths import Lengths
 
 SPEC = registry.kernel("decode_attention")
 SHAPES = SPEC.shapes["test"]
-LONG = next(shape for shape in SHAPES if shape["S"] == 300)
+LONG = next(shape for shape in SHAPES if shape["S"] == 600)
 PAGED = next(shape for shape in SHAPES if shape["block"] == 16 and shape["ragged"])
 DRAFTS = next(shape for shape in SHAPES if shape["mask"] and shape["ragged"])
 WINDOW = next(shape for shape in SHAPES if shape["window"] and not shape["draft"])
