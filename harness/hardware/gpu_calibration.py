@@ -70,10 +70,12 @@ def _all_reduce_rate() -> float | None:
         return None
     size = 64 * _MIB
     parts = [torch.ones(size // 4, device=f"cuda:{i}") for i in range(count)]
+    # torch leaves its events untyped.
     if not torch.cuda.nccl.is_available(parts):  # type: ignore[no-untyped-call]
         return None
 
     def reduce() -> None:
+        # torch leaves its events untyped.
         torch.cuda.nccl.all_reduce(parts)  # type: ignore[no-untyped-call]
         for i in range(count):
             torch.cuda.synchronize(i)
@@ -109,6 +111,7 @@ def _rate(thunk: Callable[[], Any], work: float) -> float:
     thunk()
     best_ms = float("inf")
     for _ in range(_REPETITIONS):
+        # torch leaves its events untyped.
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         thunk()

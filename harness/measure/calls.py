@@ -167,6 +167,7 @@ def maker(device: str, clock: Clock) -> Callable[[Sequence[Call]], Calls]:
     junk = torch.empty(4 * size, dtype=torch.int8, device=device)
 
     def elapsed_ns(run: Callable[[], None]) -> float:
+        # torch leaves its events untyped.
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         # Drives everything else out of the cache, and keeps the device busy while the host starts.
         junk.zero_()

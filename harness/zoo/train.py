@@ -145,7 +145,7 @@ def train_step(
     if guide is not None:
         loss = (1 - guide.weight) * loss + guide.weight * divergence(guide.network, logits, batch)
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     torch.nn.utils.clip_grad_norm_(net.parameters(), GRADIENT_NORM)
     optimizer.step()
     return told

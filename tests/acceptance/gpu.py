@@ -14,8 +14,8 @@ keeps it. Ends with 1 where a test, a gate or a target is red.
 
 Where no package can be installed, `pip download --no-deps --only-binary=:all: -d wheels -r
 requirements-carry.txt`, with `--python-version` and `--platform` of that machine, fetches what
-torch and pytest do not bring; there `pip install --no-index --no-deps --target /tmp/site
-wheels/*.whl` and PYTHONPATH=/tmp/site come before this script.
+torch and pytest do not bring; there `pip install --no-index --no-deps --target site
+wheels/*.whl` and PYTHONPATH=site come before this script.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -79,7 +80,7 @@ def ids(base: ModelSource) -> tuple[Tensor, int]:
 
 def free_bytes() -> int:
     """Memory that is available."""
-    with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 - no file on a disk
+    with Path("/proc/meminfo").open(encoding="ascii") as lines:
         found = next(line for line in lines if line.startswith("MemAvailable"))
     return int(found.split()[1]) * 1024
 

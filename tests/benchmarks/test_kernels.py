@@ -68,6 +68,7 @@ class Stamp:
     """A point in the device's time; the difference of two is seconds, as pytest-benchmark asks."""
 
     def __init__(self) -> None:
+        # torch leaves its events untyped.
         self._event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         self._event.record()
 

@@ -55,11 +55,11 @@ ASKING = (
 )
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Keeps every operation with its arguments and outputs."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.made: list[tuple[Any, Any, Any, Any]] = []
 
     def __torch_dispatch__(
@@ -198,6 +198,7 @@ def test_rows_of_padding_change_nothing() -> None:
     """A bucket of 4 with 3 sequences, after 4 were in it: the fourth's slot keeps its entries."""
     captured = engine("gqa(kv_heads=2)+continuous", replayer)
     serve(captured, [(4, 6)] * 4)
+    # The contiguous cache's own pools, of which the slot's type knows nothing.
     pools = captured.runner.store.tokens._pools[0]  # type: ignore[union-attr]
     before = [pool[3].clone() for pool in pools]
     assert all(bool(entries.any()) for entries in before)

@@ -33,11 +33,11 @@ B, P = 3, 20
 STACKS = [*registry.names(), "gqa(kv_heads=1)", "mha+recompute", "gqa+recompute"]
 
 
-class Tensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Tensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Sums the bytes that operations read and write, by name; views and counts apart."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.bytes: dict[str, int] = {}
         self.launches = 0
 

@@ -33,7 +33,7 @@ def busy(seconds: float) -> None:
 def test_integrated_power_agrees_with_the_energy_counter() -> None:
     watch = for_device("cuda")
     if watch.gpu is None or watch.gpu.read().energy_j is None:
-        pytest.skip("NVML tells no energy of this device")
+        pytest.skip("there is nothing to hold against: NVML tells no energy of this device")
     busy(WARM_SECONDS)
     watch.start()
     busy(SECONDS)

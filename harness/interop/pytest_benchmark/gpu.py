@@ -48,6 +48,7 @@ class Cuda:
 
     def event(self) -> Any:
         """A recorded event."""
+        # torch leaves its events untyped.
         event = self._torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
