@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -121,6 +122,18 @@ class KernelSpec:
     claims: Mapping[str, Claims] = field(default_factory=dict)  # by name of the Triton function
     tuning: Tuning | None = None
     peers: Peers | None = None
+
+
+def compiled(formula: Callable[..., Any], inputs: tuple[Any, ...]) -> Peer:
+    """A formula under `torch.compile` on some inputs; its outputs are in the kernel's form."""
+    return Peer(partial(_compiled(formula), *inputs), lambda returned: returned)
+
+
+@cache
+def _compiled(formula: Callable[..., Any]) -> Callable[..., Any]:
+    # By name, as everything heavy here: a listing reads this module.
+    function: Callable[..., Any] = load("torch:compile")(formula, dynamic=False)
+    return function
 
 
 def implementation(spec: KernelSpec, backend: str) -> tuple[str, Callable[..., Any]]:

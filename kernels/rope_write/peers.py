@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
-import torch
 from torch import Tensor
 
 from harness.errors import UnfitError
-from harness.kernel import Peer
+from harness.kernel import Peer, compiled
 from harness.kernels.rope_write.inputs import Inputs
 
 
@@ -22,12 +20,7 @@ def make(inputs: Inputs) -> dict[str, Callable[[], Peer]]:
 def _compiled(inputs: Inputs) -> Peer:
     if inputs.pages is None or bool((inputs.pages < 0).any()):
         raise UnfitError("rows without a place: the compiled formula would write them somewhere")
-    return Peer(partial(_function(), *inputs), lambda returned: returned)
-
-
-@cache
-def _function() -> Callable[..., Any]:
-    return torch.compile(_formula, dynamic=False)
+    return compiled(_formula, inputs)
 
 
 def _formula(

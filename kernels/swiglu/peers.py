@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from harness.kernel import Peer
+from harness.kernel import Peer, compiled
 from harness.kernels.swiglu.inputs import Inputs
 
 
 def make(inputs: Inputs) -> dict[str, Callable[[], Peer]]:
     """Every peer by name."""
-    return {"compiled": partial(_compiled, inputs)}
-
-
-def _compiled(inputs: Inputs) -> Peer:
-    return Peer(partial(_function(), *inputs), lambda returned: returned)
-
-
-@cache
-def _function() -> Callable[..., Any]:
-    return torch.compile(_formula, dynamic=False)
+    return {"compiled": partial(compiled, _formula, inputs)}
 
 
 def _formula(gate_up: Tensor) -> Tensor:

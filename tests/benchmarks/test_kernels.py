@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from harness import registry
+from harness.interop.pytest_benchmark.gpu import Cuda, timed
 from harness.kernel import KernelSpec
 from harness.technique import load
 
 # A benchmark takes many rounds: on a CPU a call beyond these takes a second or fills the memory.
 CPU_BYTES, CPU_FLOPS = 256e6, 4e9
-ROUNDS, WARM_UP = 50, 10
-MIB = 1024**2
 
 
 class Call(NamedTuple):
@@ -64,30 +63,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("call", found, ids=[call.title for call in found])
 
 
-class Stamp:
-    """A point in the device's time; the difference of two is seconds, as pytest-benchmark asks."""
-
-    def __init__(self) -> None:
-        # torch leaves its events untyped.
-        self._event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self._event.record()
-
-    def __sub__(self, earlier: Stamp) -> float:
-        self._event.synchronize()
-        return float(earlier._event.elapsed_time(self._event)) / 1e3
-
-
-def flusher() -> Callable[[], None]:
-    """A function that drives everything out of the device's last-level cache."""
-    size = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or 64 * MIB
-    junk = torch.empty(4 * size, dtype=torch.int8, device="cuda")
-
-    def flush() -> None:
-        junk.zero_()
-
-    return flush
-
-
 def test_kernel(benchmark: Any, request: pytest.FixtureRequest, call: Call) -> None:
     gpu = torch.cuda.is_available()
     device, dtype = "cuda" if gpu else "cpu", getattr(torch, call.dtype)
@@ -101,9 +76,7 @@ def test_kernel(benchmark: Any, request: pytest.FixtureRequest, call: Call) -> N
     with torch.inference_mode():
         if gpu:
             # Nobody waits between flush and call, so that the launch hides behind the flush.
-            benchmark._timer = Stamp
-            timed = {"setup": flusher(), "rounds": ROUNDS, "warmup_rounds": WARM_UP}
-            returned = benchmark.pedantic(lambda: function(*inputs), **timed)
+            returned = timed(benchmark, Cuda(), function, *inputs)
         else:
             returned = benchmark(function, *inputs)
     first = returned[0] if isinstance(returned, tuple) else returned
