@@ -18,6 +18,7 @@ from torch import Tensor
 
 from harness.kernels.decode_attention import MAX_ROWS, bucket
 from harness.kernels.decode_attention.grid import block_m, least_part, plan
+from harness.kernels.decode_attention.parts import cut
 from harness.kernels.prefill_attention.arguments import check
 from harness.kernels.prefill_attention.lengths import Lengths
 from harness.kernels.prefill_attention.tiles import packed_rows, scan, visible
@@ -41,10 +42,9 @@ def _attend(
 ):  # fmt: skip
     """One part of one sequence for BLOCK_M packed rows of one key/value head.
 
-    Packed row m is row m // GROUP of the sequence. Grid: (B * K * tiles, splits). How long a part
-    is follows from all lengths, read on the device: the work is shared out among `wanted` programs,
-    a part has `least` tokens at least, and a sequence `splits` parts at most. PAGE is the page size
-    where it is below BLOCK_S, so that the division is by a constant; 0 where pages are larger.
+    Packed row m is row m // GROUP of the sequence. Grid: (B * K * tiles, splits), parts as `cut`
+    says. PAGE is the page size where it is below BLOCK_S, so that the division is by a constant; 0
+    where pages are larger.
     DIRECT: there is one split, so `out` is written at once.
     """
     program = tl.program_id(0)
@@ -72,27 +72,15 @@ def _attend(
         bias = mask + row * mask_t
 
     if not DIRECT:
-        longest = 0
-        work = tl.full([], 0, tl.int64)
-        for i in tl.range(0, B, 128):
-            at = i + tl.arange(0, 128)
-            spans = tl.load(lens + at, mask=at < B, other=0)
-            if WINDOWED:
-                spans = tl.minimum(spans, window + max_rows)
-            longest = tl.maximum(longest, tl.max(spans, 0))
-            work += tl.sum(spans.to(tl.int64), 0)
-        share = tl.cdiv(work * K * tiles, wanted).to(tl.int32)
-        span = tl.maximum(tl.maximum(share, tl.cdiv(longest, splits)), least)
-        parts = tl.minimum(tl.maximum(tl.cdiv(last - first, span), 1), splits)
+        first, last, parts = cut(
+            split, first, last, lens, B, K * tiles, wanted, splits, least, window, max_rows,
+            WINDOWED, BLOCK_S,
+        )  # fmt: skip
         if split >= parts:
             # Nothing is left for this part: the merge must pass over it.
             at = (row * (K * GROUP) + n) * splits + split
             tl.store(logsum + at, tl.full([BLOCK_M], float("-inf"), tl.float32), mask=row_mask)
             return
-        # Even parts of whole tiles; the last is what is left.
-        each = tl.cdiv(tl.cdiv(last - first, parts), BLOCK_S) * BLOCK_S
-        first += split * each
-        last = tl.minimum(first + each, last)
 
     b_q = tl.load(q + row[:, None] * q_t + n[:, None] * q_n + h[None, :], mask=q_mask, other=0.0)
     k += head * k_k

@@ -18,6 +18,7 @@ from torch import Tensor
 from harness.kernels.decode_attention import MAX_ROWS
 from harness.kernels.decode_attention.grid import least_part, plan
 from harness.kernels.decode_attention.kernel import _merge
+from harness.kernels.decode_attention.parts import cut
 from harness.kernels.mla_decode import bucket
 from harness.kernels.prefill_attention.arguments import check
 from harness.kernels.prefill_attention.lengths import Lengths
@@ -44,8 +45,7 @@ def _attend(
 ):  # fmt: skip
     """One part of one sequence for BLOCK_M packed rows. Grid: (B * tiles, splits).
 
-    Packed row m is head m % N of the sequence's row m // N. Parts are cut as in `decode_attention`:
-    among `wanted` programs, of `least` tokens at least, and `splits` a sequence at most.
+    Packed row m is head m % N of the sequence's row m // N; parts are cut as `cut` says.
     """
     b = (tl.program_id(0) // tiles).to(tl.int64)
     split = tl.program_id(1)
@@ -64,25 +64,14 @@ def _attend(
         token, row, length, rows, mask, None, causal_block, 0, False, BLOCK_M, BLOCK_S
     )
     if not DIRECT:
-        longest = 0
-        work = tl.full([], 0, tl.int64)
-        for i in tl.range(0, B, 128):
-            at = i + tl.arange(0, 128)
-            spans = tl.load(lens + at, mask=at < B, other=0)
-            longest = tl.maximum(longest, tl.max(spans, 0))
-            work += tl.sum(spans.to(tl.int64), 0)
-        share = tl.cdiv(work * tiles, wanted).to(tl.int32)
-        span = tl.maximum(tl.maximum(share, tl.cdiv(longest, splits)), least)
-        parts = tl.minimum(tl.maximum(tl.cdiv(last, span), 1), splits)
+        first, last, parts = cut(
+            split, first, last, lens, B, tiles, wanted, splits, least, 0, 0, False, BLOCK_S
+        )
         if split >= parts:
             # Nothing is left for this part: the merge must pass over it.
             at = (row * N + n) * splits + split
             tl.store(logsum + at, tl.full([BLOCK_M], float("-inf"), tl.float32), mask=row_mask)
             return
-        # Even parts of whole tiles; the last is what is left.
-        each = tl.cdiv(tl.cdiv(last, parts), BLOCK_S) * BLOCK_S
-        first = split * each
-        last = tl.minimum(first + each, last)
 
     r = tl.arange(0, BLOCK_R)
     p = R + tl.arange(0, BLOCK_P)

@@ -49,6 +49,7 @@ def test_a_kernel_is_mutated_with_what_it_imports() -> None:
     """Both attention kernels run the same tiles; their mutants belong to the folder they lie in."""
     found = [source.module for source in sources(registry.kernel("decode_attention"))]
     tiles = "harness.kernels.prefill_attention.tiles"
-    assert found == [tiles, "harness.kernels.decode_attention.kernel"]
+    parts = "harness.kernels.decode_attention.parts"
+    assert found == [parts, tiles, "harness.kernels.decode_attention.kernel"]
     own = {mutant.module for mutant in generated(registry.kernel("prefill_attention"))}
     assert own == {tiles, "harness.kernels.prefill_attention.kernel"}
